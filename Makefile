@@ -1,6 +1,7 @@
-# make run: set everything up and run the embedded server.   make test: set everything up and run all tests.
-# make quick: linters, types, and the tests nearest to a change.   make check: linters, types, import rules, all tests.
-# make bench, make soak.   make lock ARGS=--upgrade: pin anew.
+# make run: set everything up and run the embedded server.   make test: set everything up and run the default tests.
+# make test-pure: the protocol core alone, in seconds.   make test-all: the default tests and the matrix.
+# make quick: linters, types and the pure tests.   make check: linters, types, import rules and the default tests.
+# make bench, make soak.   make lock ARGS=--upgrade: pin newer versions.
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,25 +13,50 @@ BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
-# Most tests wait for real programs and real time: with as many as there are cores, these would idle.
+# Many tests wait for real programs, so more workers than cores keep the cores busy.
 WORKERS ?= 4
+REPORTS := var/tests
+DJANGO := tests/ingest tests/dashboard tests/analytics tests/rtmpweb
+# On a CI server pytest would print values whole, and hundreds of processes should share one compilation of the project.
+unexport CI BUILD_NUMBER PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick check bench soak screenshots lock packages
+.PHONY: help run test test-pure test-all quick check bench soak screenshots lock packages
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 run: $(BASE) $(VENDOR)
 	@exec $(BIN)/python manage.py serve
 
-# pytest's exit code goes into EXIT_FILE when one is named, so that pytest's closing line is the last (see .ci/run).
-test: $(DEV) $(VENDOR) packages
-	@$(BIN)/python -m tests.suite $(WORKERS) $(ARGS); code=$$?; \
-	if [ -n "$(EXIT_FILE)" ]; then echo $$code > "$(EXIT_FILE)"; else exit $$code; fi
+# $(call run,NAME,ARGUMENTS): one pytest run with the report NAME.xml. ARGS go to each run; 5 means that no test matched.
+run = $(BIN)/python -m pytest -q --tb=short -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+	--junitxml=$(REPORTS)/$(1).xml $(2) $(ARGS) || [ $$? = 5 ] || code=1
+PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure
+begin = rm -rf $(REPORTS); mkdir -p $(REPORTS); code=0
+javascript = PATH="$$PATH:$(CURDIR)/$(BIN)" node --test --test-reporter=junit \
+	--test-reporter-destination=$(REPORTS)/javascript.xml tests/js || code=1
+summary = $(BIN)/python -m tests.summary $(REPORTS) $$code
 
-# SINCE: a commit; without one, what is not committed yet, or else the last commit.
-quick: $(DEV) $(VENDOR)
-	@$(BIN)/python -m tests.suite.quick $(SINCE)
+test: $(DEV) $(VENDOR) packages
+	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
+	$(call run,default,-m "not matrix" tests/journeys tests/server $(DJANGO)); \
+	TESTS_FORM=production $(call run,stores,-m "stores and not matrix" $(DJANGO)); \
+	$(summary)
+
+test-pure: $(DEV)
+	@$(begin); $(call run,pure,$(PURE)); $(summary)
+
+test-all: $(DEV) $(VENDOR) packages
+	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
+	$(call run,all,-m "not alone and not measures_time" tests/matrix tests/journeys tests/server $(DJANGO)); \
+	$(call run,alone,-n 0 -m alone tests/matrix); \
+	$(call run,timed,-n 3 -m measures_time tests/matrix); \
+	TESTS_FORM=production $(call run,stores,-m both_forms $(DJANGO)); \
+	$(summary)
+
+quick: $(DEV)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy $(SOURCES)
+	@$(MAKE) --no-print-directory test-pure
 
 check: $(DEV)
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from ingest.rtmp.messages import AggregatePart
 from ingest.rtmp.messages.commands import encode_data
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.services.refusals import REASONS
-from tests.ingest.flv.files import tag
+from tests.pure.flv.files import tag
 
 E = TypeVar("E")
 

@@ -25,7 +25,7 @@ input()
 """
 
 
-def test_no_port_is_given_twice_to_whatever_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_port_returns_no_port_twice_across_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nobody listens there yet."""
     monkeypatch.setattr(background, "PORTS", range(FEW, FEW + 6))
     with Dialog("-c", DRAW) as other:

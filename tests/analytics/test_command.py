@@ -43,7 +43,7 @@ def printed(capsys: Printed, *words: str, fails: bool = False) -> dict[str, Any]
 
 @pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
-def test_it_prints_what_was_read_and_written(lake: Path, jvm: None, capsys: Printed) -> None:
+def test_analytics_run_prints_range_partitions_and_row_counts(lake: Path, jvm: None, capsys: Printed) -> None:
     fill(lake, [*broadcast("demo", "a", seconds=20), *broadcast("demo", "b", seconds=20, start_us=NOON + HOUR_US)])
     told = printed(capsys, "run", "hourly", "--from", "2026-03-29T13:00", "--to", "2026-03-30")
     assert 0 < told.pop("duration_s") < 120
@@ -64,7 +64,7 @@ def test_it_prints_what_was_read_and_written(lake: Path, jvm: None, capsys: Prin
     assert printed(capsys, "run", "daily")["partitions_done"] == 1
 
 
-def test_without_java_it_fails_with_what_to_install(
+def test_analytics_run_without_java_fails_naming_what_to_install(
     lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     fill(lake, list(broadcast("demo", "a", seconds=20)))
@@ -111,7 +111,7 @@ def right(samples: int) -> dict[str, Any]:
 
 @pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
-def test_it_agrees_with_what_is_right_and_names_what_is_not(lake: Path, jvm: None, capsys: Printed) -> None:
+def test_analytics_check_passes_right_rows_and_names_each_difference(lake: Path, jvm: None, capsys: Printed) -> None:
     made = generate(lake, streams=3, start=START, hours=2, files_per_hour=4)
     call_command("analytics", "run", "--json")
     assert printed(capsys, "check") == right(made.samples)

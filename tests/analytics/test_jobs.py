@@ -45,7 +45,7 @@ def rows(lake: Path, table: str, **wanted: Any) -> list[dict[str, Any]]:
     )
 
 
-def test_what_is_written_has_the_declared_columns(spark: SparkSession, lake: Path) -> None:
+def test_written_tables_have_the_declared_columns(spark: SparkSession, lake: Path) -> None:
     fill(lake, session_of("a", NOON, 3), [event(1, at_us=NOON)])
     compute(spark, lake)
     for table, columns in {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: schemas.ROLLUPS}.items():
@@ -56,7 +56,7 @@ def test_what_is_written_has_the_declared_columns(spark: SparkSession, lake: Pat
         assert pq.read_schema(partial / f"{table}.parquet") == schemas.arrow(columns)
 
 
-def test_copies_are_found_and_lost_samples_are_none() -> None:
+def test_duplicate_samples_are_dropped_and_gaps_are_not_taken_for_them() -> None:
     whole, lossy, twice = (session_of(name, NOON, 150) for name in ("whole", "lossy", "twice"))
     samples = table_of([*whole, *lossy[::3], *twice, twice[70]])
     assert once(samples).num_rows == 150 + 50 + 150
@@ -67,12 +67,12 @@ def test_copies_are_found_and_lost_samples_are_none() -> None:
     assert overlapping(parts[:1]) == set()
 
 
-def test_of_two_that_differ_always_the_same_one_is_left() -> None:
+def test_deduplication_of_differing_samples_is_independent_of_order() -> None:
     one, other = sample(1, video_bytes=5), sample(1, video_bytes=9)
     assert once(table_of([one, other])).equals(once(table_of([other, one])))
 
 
-def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: Path) -> None:
+def test_duplicated_events_count_once_and_in_their_own_dimensions(spark: SparkSession, lake: Path) -> None:
     attempt: dict[str, Any] = {"session": "", "kind": "attempt", "stream": None, "at_us": NOON}
     refused = event(0, **attempt, reason="key_unknown", app="live", name="rk_…")
     unknown = event(0, **attempt, reason="unknown_app", app="li…", name="", session_kind="")
@@ -102,9 +102,7 @@ def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: P
     assert found["broadcast"]["ends"] == 1
 
 
-def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name(
-    spark: SparkSession, lake: Path
-) -> None:
+def test_session_events_count_for_the_encoder_named_by_its_samples(spark: SparkSession, lake: Path) -> None:
     """A session begins by its flashVer, before its metadata have told more; one without samples has no other name."""
     happened = [
         event(1, session="a", at_us=NOON, encoder="FMLE/3.0"),
@@ -118,7 +116,7 @@ def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name
     assert found == {"obs": (1, 1, 1), "FMLE/3.0": (0, 1, 0)}
 
 
-def test_a_tail_is_what_may_go_on(spark: SparkSession, lake: Path) -> None:
+def test_tail_of_an_hour_holds_the_sessions_that_may_go_on(spark: SparkSession, lake: Path) -> None:
     end = NOON + HOUR_US
     early = session_of("early", NOON, 2, name="a")
     late = session_of("late", end - 90 * SECOND_US, 80, name="b")
@@ -131,7 +129,7 @@ def test_a_tail_is_what_may_go_on(spark: SparkSession, lake: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_an_hour_at_whose_end_nothing_is_on_air_hands_on_as_much_as_none(spark: SparkSession, lake: Path) -> None:
+def test_hour_ending_with_nothing_on_air_has_an_empty_tail(spark: SparkSession, lake: Path) -> None:
     fill(lake, list(broadcast("demo", "early", seconds=5, start_us=NOON)))
     fill(lake, list(broadcast("demo", "late", seconds=5, start_us=NOON + 2 * HOUR_US - 5_000_000)))
     early, late = ledger.scan(lake).values()
@@ -159,7 +157,7 @@ def test_spark_s_workers_come_to_what_this_process_does(
 
 
 @pytest.mark.parametrize("players", [0, 3, 400, 60_000])
-def test_spark_and_we_come_to_the_same_number(spark: SparkSession, players: int) -> None:
+def test_spark_and_local_sketches_give_the_same_player_count(spark: SparkSession, players: int) -> None:
     """Of hours with players of their own and common ones, and of one that nobody watched."""
     seen = spark.range(players).selectExpr("id % 7 AS hour", "sha2(cast(id * (id % 3) AS string), 256) AS player")
     seen = seen.union(spark.sql("SELECT 7, NULL"))

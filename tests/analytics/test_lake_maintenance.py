@@ -80,7 +80,7 @@ def test_each_nodes_files_become_one_sorted_by_session(lake: Path) -> None:
     assert list(compactable(lake, LATER)) == []
 
 
-def test_what_comes_late_joins_it(lake: Path) -> None:
+def test_late_file_is_compacted_only_after_its_hour_was_recomputed(lake: Path) -> None:
     put_minutes(lake, 2)
     note_done(lake, START)
     compact(lake, START)
@@ -103,7 +103,7 @@ def test_files_of_an_earlier_version_get_the_newer_columns(lake: Path) -> None:
     assert [row["viewers"] for row in rows(lake)] == [0] * 60 + [second[0].viewers] * 60
 
 
-def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
+def test_session_reads_the_same_after_compaction(lake: Path) -> None:
     put_minutes(lake, 3, "node-a")
     until = NOON + 600_000_000
     before = read_session(lake, "one", NOON, until, node="node-a")
@@ -115,7 +115,7 @@ def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
 
 
 @pytest.mark.both_forms
-def test_nobody_else_works_on_it_meanwhile(lake: Path) -> None:
+def test_locked_hour_is_not_compacted(lake: Path) -> None:
     put_minutes(lake, 2)
     note_done(lake, START)
     lock = locks.hold(START)
@@ -161,7 +161,7 @@ def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
     assert remove_old(lake, FOREVER, DAY + timedelta(days=9999)).sample_hours == 0
 
 
-def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: Path) -> None:
+def test_late_file_of_a_removed_hour_is_quarantined_and_counted(lake: Path) -> None:
     put(lake, "edge-1-0", [sample(0)])
     note_done(lake, START)
     note_days_done()
@@ -182,7 +182,7 @@ def set_aside(lake: Path, why: str, start: datetime, name: str, when: datetime) 
     os.utime(lake / "quarantine" / why / file, (when.timestamp(), when.timestamp()))
 
 
-def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_are_kept(lake: Path) -> None:
+def test_quarantined_files_are_removed_after_the_retention_of_samples(lake: Path) -> None:
     now = START + timedelta(days=40)
     old, new = now - timedelta(days=31), now - timedelta(days=29)
     for why in (quarantine.DAMAGED, quarantine.LATE, quarantine.UNDATED):
@@ -200,7 +200,7 @@ def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_a
     assert list((lake / "quarantine").iterdir()) == []
 
 
-def test_it_has_been_there_since_it_was_set_aside(lake: Path) -> None:
+def test_quarantine_age_counts_from_the_move_and_not_from_the_file_time(lake: Path) -> None:
     file = put(lake, "late", [sample(0)])
     os.utime(file, (0, 0))
     quarantine.set_aside(lake, file.relative_to(lake).as_posix(), quarantine.LATE)

@@ -68,7 +68,7 @@ def test_an_hour_is_to_do_until_it_is_done_and_again_when_its_files_change(lake:
 
 
 @pytest.mark.parametrize("name", [".node-1.parquet.tmp", "_hidden.parquet", ".hidden.parquet", "notes.txt"])
-def test_what_spark_does_not_read_is_not_counted(lake: Path, name: str) -> None:
+def test_file_that_spark_ignores_makes_no_hour_pending(lake: Path, name: str) -> None:
     put(lake, 3, name)
     assert to_do(lake) == []
 
@@ -143,7 +143,7 @@ def test_a_day_that_goes_on_rests_between_two_times_unless_somebody_asks_for_it(
     assert ledger.resting([at(tomorrow)], later) == set()
 
 
-def test_a_day_that_was_made_while_an_hour_was_made_anew_is_made_once_more(lake: Path) -> None:
+def test_day_computed_while_one_of_its_hours_was_redone_is_computed_again(lake: Path) -> None:
     put(lake, 3)
     put(lake, 4)
     do(lake, 3, 4)
@@ -169,7 +169,7 @@ def test_a_day_that_lost_hours_to_retention_keeps_what_older_metrics_made_of_it(
     assert Days().pending() == []
 
 
-def test_what_failed_waits_longer_each_time_but_not_for_who_asks_now(lake: Path) -> None:
+def test_failed_hour_waits_longer_each_time_unless_asked_for_now(lake: Path) -> None:
     put(lake, 3)
     ledger.note_pending(Grain.HOUR, [at(3)])
     waits = []
@@ -193,7 +193,7 @@ def test_what_failed_waits_longer_each_time_but_not_for_who_asks_now(lake: Path)
     assert (row(3).attempts, row(3).error, row(3).retry_at) == (0, "", None)
 
 
-def test_what_is_gone_from_the_lake_is_no_longer_to_do(lake: Path) -> None:
+def test_pending_hour_gone_from_the_lake_is_dropped(lake: Path) -> None:
     new, done = put(lake, 3), put(lake, 4)
     do(lake, 4)
     ledger.note_pending(Grain.HOUR, [at(3), at(4)])
@@ -205,7 +205,7 @@ def test_what_is_gone_from_the_lake_is_no_longer_to_do(lake: Path) -> None:
     assert list(Partition.objects.filter(grain=Grain.HOUR).values_list("start", "state")) == [(at(4), State.DONE)]
 
 
-def test_nobody_takes_what_another_computes_until_its_lock_has_expired(lake: Path) -> None:
+def test_locked_hour_is_not_taken_by_another_until_its_lock_expires(lake: Path) -> None:
     ledger.note_pending(Grain.HOUR, [at(3), at(4)])
     first = locks.take(None, Grain.HOUR, [at(3)])
     second = locks.take(None, Grain.HOUR, [at(3), at(4)])
@@ -224,7 +224,7 @@ def stand_still(lock: Lock) -> None:
     Partition.objects.filter(lock=lock.token).update(locked_until=timezone.now() - timedelta(seconds=1))
 
 
-def test_who_stood_still_notes_nothing_any_more(lake: Path) -> None:
+def test_run_that_lost_its_lock_cannot_write_to_the_ledger(lake: Path) -> None:
     put(lake, 3)
     ledger.note_pending(Grain.HOUR, [at(3)])
     stalled = locks.take(None, Grain.HOUR, [at(3)])
@@ -240,7 +240,7 @@ def test_who_stood_still_notes_nothing_any_more(lake: Path) -> None:
     assert (row(3).lock, row(3).state, row(3).tail, row(3).fingerprint) == (other.token, "running", "", "")
 
 
-def test_what_was_lost_again_and_again_waits_too(lake: Path) -> None:
+def test_hour_lost_by_its_run_repeatedly_waits_longer_each_time(lake: Path) -> None:
     ledger.note_pending(Grain.HOUR, [at(3)])
     for losses, minutes in ((1, 0), (2, 1), (3, 2)):
         stand_still(locks.take(None, Grain.HOUR, [at(3)]))
@@ -258,7 +258,7 @@ def test_work_that_is_given_back_was_no_attempt(lake: Path) -> None:
     assert (row(3).state, row(3).attempts) == ("pending", 1)
 
 
-def test_an_hour_whose_files_are_made_one_stays_done(lake: Path) -> None:
+def test_hour_stays_done_after_its_files_were_compacted(lake: Path) -> None:
     old = put(lake, 3)
     assert locks.hold(at(3)) is None
     do(lake, 3)
@@ -311,7 +311,7 @@ def publish(lake: Path, lock: Lock, word: str) -> None:
         loading.publish(lake, out, lock, NOON)
 
 
-def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
+def test_published_hour_replaces_the_former_one(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     publish(lake, lock, "second")
     assert files(lake) == of("second")
@@ -349,7 +349,7 @@ def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, l
     assert files(lake) == {}
 
 
-def test_who_lost_its_lock_changes_nothing(lake: Path, lock: Lock) -> None:
+def test_rollup_publish_with_a_lost_lock_changes_nothing(lake: Path, lock: Lock) -> None:
     Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
     publish(lake, take(), "newer")
     with pytest.raises(LockLost):

@@ -75,7 +75,7 @@ def test_a_stream_is_deleted_without_its_rollups_being_written_to() -> None:
     assert viewer.get("/api/v1/rollups?stream=live/demo&grain=hour").json()["count"] == 3
 
 
-def test_it_may_be_repeated_and_takes_away_what_is_no_longer_there(tmp_path: Path) -> None:
+def test_repeated_load_replaces_rows_and_removes_missing_ones(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(BATCH + 1)]
     write(tmp_path, *(row(name) for name in names))
     assert load(tmp_path, Grain.HOUR, START, lambda: True) == len(names)
@@ -192,7 +192,7 @@ def refused(lake: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error"), [(breaks_off, OSError), (twice, IntegrityError), (refused, IntegrityError)]
 )
-def test_what_goes_wrong_amid_it_leaves_the_former_rows(
+def test_load_that_fails_midway_leaves_the_former_rows(
     tmp_path: Path, wrong: Callable[[Path], None], error: type[Exception]
 ) -> None:
     write(tmp_path, row("s0", live_ms=1), row("former"))
@@ -292,7 +292,7 @@ def test_odd_texts_are_brought_as_they_are(tmp_path: Path) -> None:
 
 
 @IN_EARNEST
-def test_a_text_that_postgresql_has_none_for_costs_its_own_hour(tmp_path: Path) -> None:
+def test_text_with_nul_fails_the_load_of_its_hour_on_postgresql_only(tmp_path: Path) -> None:
     """Nodes write no NUL; SQLite takes it."""
     make_rollup(start=START, name="former")
     write(tmp_path, row("fine"), row("a\x00b"))
@@ -306,7 +306,7 @@ def test_a_text_that_postgresql_has_none_for_costs_its_own_hour(tmp_path: Path) 
 
 
 @IN_EARNEST
-def test_of_two_who_load_an_hour_at_once_one_has_it_whole(tmp_path: Path) -> None:
+def test_concurrent_loads_of_an_hour_leave_the_complete_rows_of_one(tmp_path: Path) -> None:
     """Each takes the other for lost. Some of their rows are the same, some are one's own."""
     Partition.objects.create(grain=Grain.HOUR, start=START)
     every = {"one": range(300), "other": range(150, 500)}

@@ -31,19 +31,19 @@ NAMES = [metric.name for metric in METRICS]
 FOLLOWING = [one.name for one in DERIVED]
 
 
-def test_a_name_is_one_figures() -> None:
+def test_metric_names_are_unique() -> None:
     assert len(ALL) == len(BY_NAME)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=NAMES)
-def test_the_database_has_a_field_for_each(metric: Metric) -> None:
+def test_each_metric_has_a_database_field_of_its_kind(metric: Metric) -> None:
     field = Rollup._meta.get_field(metric.name)
     assert isinstance(field, FIELDS[metric.kind])
     assert isinstance(field, models.BigIntegerField) or metric.merge != Merge.SUM, "sums grow"
     assert field.help_text == metric.words
 
 
-def test_the_database_has_a_field_for_nothing_else() -> None:
+def test_rollup_model_has_no_field_beyond_metrics_and_keys() -> None:
     keys = {"id", "stream", *IDENTITY, *PACKED, "metric_version"}
     assert {field.name for field in Rollup._meta.concrete_fields} == {*NAMES, *keys}
 
@@ -53,14 +53,14 @@ def names_in(formula: str) -> set[str]:
 
 
 @pytest.mark.parametrize("number", range(len(DERIVED)), ids=FOLLOWING)
-def test_what_follows_is_of_sums_and_of_what_stands_before_it(number: int) -> None:
+def test_derived_metric_uses_only_sums_and_earlier_derived_metrics(number: int) -> None:
     one = DERIVED[number]
     assert names_in(one.formula) <= {*SUM_FIELDS, *FOLLOWING[:number]}
     found = getattr(Figures(), one.name)
     assert found == 0 if one.always else found is None
 
 
-def test_figures_have_each_sum_and_each_that_follows_and_few_more() -> None:
+def test_figures_class_has_all_sums_and_derived_metrics_and_known_extras() -> None:
     own = {field.name: field.type for field in fields(Figures)}
     assert own.keys() - set(NAMES) == {"quantiles"}
     assert all(own[name] is int for name in SUM_FIELDS)
@@ -70,7 +70,7 @@ def test_figures_have_each_sum_and_each_that_follows_and_few_more() -> None:
     assert properties >= set(FOLLOWING)
 
 
-def test_files_the_api_pages_and_jobs_name_them_as_the_table_does() -> None:
+def test_files_api_pages_and_jobs_use_the_names_of_the_metric_table() -> None:
     version = "metric_version"
     assert {*ROLLUP_COLUMNS} == {*IDENTITY, *BY_NAME, version}
     assert len(ROLLUP_COLUMNS) == len(IDENTITY) + len(BY_NAME) + 1
@@ -85,7 +85,7 @@ def test_files_the_api_pages_and_jobs_name_them_as_the_table_does() -> None:
     assert schemas.ROLLUPS.keys() == {*schemas.GROUP, "stream", *columns, *histograms}
 
 
-def test_the_docs_tell_each_as_the_table_does() -> None:
+def test_docs_describe_each_metric_as_the_table_does() -> None:
     text = DOCS.read_text()
     assert text.count("<!-- metrics -->") == len(TABLES)
     assert documented(text) == text, "run python -m docs.metric_tables docs/analytics.md"
@@ -126,7 +126,7 @@ def test_each_metric_has_its_formula(name: str, fields: dict[str, int], expected
     assert getattr(Figures.of_sums(fields), name) == pytest.approx(expected)
 
 
-def test_what_is_not_defined_is_none() -> None:
+def test_undefined_metrics_of_empty_figures_are_none() -> None:
     empty = Figures()
     assert {one.name for one in DERIVED if getattr(empty, one.name) is not None} == {
         *("live_h", "lost_min", "player_minutes", "player_hours", "viewer_minutes", "viewer_hours", "delivered_gb")

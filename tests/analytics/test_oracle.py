@@ -42,11 +42,11 @@ def found(request: pytest.FixtureRequest, lake: Path, duck: duckdb.DuckDBPyConne
     return duck
 
 
-def test_sums_extremes_and_counts_are_the_same(found: duckdb.DuckDBPyConnection) -> None:
+def test_sums_extremes_and_counts_equal_those_of_the_oracle(found: duckdb.DuckDBPyConnection) -> None:
     oracle.check_columns(found)
 
 
-def test_nothing_that_is_measured_is_the_same_by_chance(found: duckdb.DuckDBPyConnection) -> None:
+def test_each_measured_column_of_the_test_data_is_above_zero(found: duckdb.DuckDBPyConnection) -> None:
     """The made-up days have to have all of it."""
     for column in (
         *oracle.COUNTS,
@@ -62,5 +62,5 @@ def test_nothing_that_is_measured_is_the_same_by_chance(found: duckdb.DuckDBPyCo
 
 
 @pytest.mark.parametrize("kind", oracle.KINDS)
-def test_percentiles_are_within_a_hundredth(found: duckdb.DuckDBPyConnection, kind: str) -> None:
+def test_percentiles_are_within_a_hundredth_of_the_oracle(found: duckdb.DuckDBPyConnection, kind: str) -> None:
     oracle.check_percentiles(found, kind, of_most=20_000)

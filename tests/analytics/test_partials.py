@@ -168,9 +168,7 @@ def test_samples_of_other_hours_are_strays(lake: Path) -> None:
 
 
 @pytest.mark.parametrize("beside", [[], session_of("d", range(5))])
-def test_a_file_that_is_damaged_since_its_partial_was_made_is_told_and_the_rest_computed(
-    lake: Path, beside: list[Sample]
-) -> None:
+def test_merge_of_partials_leaves_out_a_damaged_file_and_reports_it(lake: Path, beside: list[Sample]) -> None:
     """Partials that have the same samples are merged, for which their files are read once more."""
     one = put(lake, "one.parquet", [*session_of("a", range(10)), *session_of("b", range(5))])
     broken = put(lake, "two.parquet", [*session_of("a", range(5, 20)), *session_of("c", range(5))])
@@ -190,7 +188,7 @@ def test_a_file_that_is_damaged_since_its_partial_was_made_is_told_and_the_rest_
     assert manifest["rows"] == made["rows"] == 15 + len(beside)
 
 
-def test_the_hour_is_told_of_what_was_found_damaged_as_its_partials_merged(lake: Path) -> None:
+def test_hour_reports_a_file_found_damaged_while_merging_its_partials(lake: Path) -> None:
     """So little is scanned by this process, without a session of Spark."""
     start = datetime.fromtimestamp(NOON / 1e6, UTC).replace(minute=0, second=0, microsecond=0)
     broken = put(lake, "one.parquet", session_of("a", range(10)))
@@ -282,7 +280,7 @@ def told(rows: list[Row], tail: Mapping[StreamPath, tuple[int, int]], named: Map
 
 @settings(max_examples=300)
 @given(rows=sessions(), tail=tails(), draw=st.data())
-def test_broadcasts_and_what_a_session_s_start_was(
+def test_session_hours_classify_starts_broadcasts_and_reconnects(
     rows: list[Row], tail: dict[StreamPath, tuple[int, int]], draw: st.DataObject
 ) -> None:
     named = draw.draw(st.dictionaries(st.sampled_from([row["session"] for row in rows] or ["-"]), st.integers(1, 9)))

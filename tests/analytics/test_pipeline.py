@@ -115,7 +115,7 @@ def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> Non
     assert streams(Grain.DAY)[:2] == [(0, "demo", 40), (0, "late", 20)]
 
 
-def test_a_later_end_of_an_hour_makes_the_next_one_anew_in_the_same_run(lake: Path) -> None:
+def test_changed_end_of_an_hour_recomputes_the_next_hour_in_the_same_run(lake: Path) -> None:
     """What is live as an hour ends belongs to a broadcast that may go on in the next."""
     put(lake, 12, session="a")
     put(lake, 13, session="b", begin_s=60)
@@ -180,7 +180,7 @@ def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open.
-def test_a_jvm_that_ends_as_it_starts_is_tried_twice_and_told_of(
+def test_jvm_dying_at_start_is_tried_twice_and_fails_the_run(
     lake: Path, tmp_path: Path, ends_java: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(lake, 12)
@@ -253,7 +253,7 @@ def test_a_damaged_file_is_set_aside_and_the_rest_of_its_hour_computed(lake: Pat
     assert run(lake, kind="hourly").expected == 0, "it is done"
 
 
-def test_what_comes_late_for_a_broadcasts_begin_costs_its_own_hour(lake: Path) -> None:
+def test_late_sample_at_broadcast_begin_recomputes_only_its_hour_and_day(lake: Path) -> None:
     """And its day, whatever hours the broadcast went on for; the broadcast keeps its name."""
     every_us = 240 * 1_000_000
     count = 5 * HOUR_US // every_us
@@ -351,7 +351,7 @@ def test_hours_that_can_not_be_are_set_aside(lake: Path) -> None:
     assert not run(lake).lines.filter(level="warning").exists()
 
 
-def test_what_another_run_holds_is_left_to_it(lake: Path) -> None:
+def test_hour_locked_by_another_run_is_left_to_that_run(lake: Path) -> None:
     for hour in (11, 12, 13):
         put(lake, hour)
     later = timezone.now() + timedelta(hours=1)

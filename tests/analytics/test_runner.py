@@ -55,7 +55,7 @@ def test_java_home_comes_before_path_unless_it_is_old(
     assert find_java() == tmp_path / found
 
 
-def test_a_java_that_was_killed_is_told_from_none_and_tried_anew(
+def test_java_killed_at_its_start_is_reported_and_tried_again(
     no_java: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = java(tmp_path / "home", "21.0.2")

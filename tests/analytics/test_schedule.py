@@ -40,7 +40,7 @@ def test_an_entry_is_made_once_and_brought_up_to_date(no_other_entries: None) ->
 
 
 @pytest.mark.both_forms
-def test_one_that_is_as_it_should_be_is_left_alone(no_other_entries: None) -> None:
+def test_unchanged_periodic_task_entry_is_not_written_again(no_other_entries: None) -> None:
     put_periodic_task(NAME, AT | {"timezone": "America/New_York"}, **TASK)
     changed, entry = PeriodicTasks.last_change(), PeriodicTask.objects.get()
     put_periodic_task(NAME, AT | {"timezone": "America/New_York"}, **TASK)
@@ -61,7 +61,7 @@ def test_entries_of_the_same_time_share_a_crontab_which_goes_with_the_last(no_ot
 
 
 @pytest.mark.parametrize("wrong", [{"minute": "60"}, {"day_of_month": "x"}, {"timezone": "Europe/Atlantis"}])
-def test_what_can_not_be_is_refused(no_other_entries: None, wrong: dict[str, str]) -> None:
+def test_periodic_task_entry_with_an_invalid_time_is_refused(no_other_entries: None, wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         put_periodic_task(NAME, AT | wrong, **TASK)
     assert not PeriodicTask.objects.exists()
@@ -131,7 +131,7 @@ def test_every_hour_goes_each_hour_that_passes_and_every_quarter_never_pauses(zo
     assert {time.astimezone(ZoneInfo(zone)).minute for time in found[:5] + found[-5:]} == {5}
 
 
-def test_weekdays_months_and_leap_days() -> None:
+def test_weekday_month_and_leap_day_times_are_found() -> None:
     since = datetime(2026, 1, 1, tzinfo=UTC)
     monday = next_time(made(NEW_YORK, "0", "6", day_of_week="1"), since)
     assert monday == datetime(2026, 1, 5, 11, tzinfo=UTC)

@@ -62,7 +62,7 @@ def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     assert queued() == before + 1
 
 
-def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
+def test_only_one_run_is_active_and_each_is_claimed_once() -> None:
     first, second = (services.create_run(trigger=PAGE) for _ in range(2))
     assert services.claim(run_id=first.pk)
     assert services.claim(run_id=first.pk) is None
@@ -74,7 +74,7 @@ def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
 
 def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     if settings.REDIS_URL:
-        pytest.skip("of the embedded broker; with Redis away: tests/production/outages/test_jobs.py")
+        pytest.skip("of the embedded broker; with Redis away: tests/matrix/production/outages/test_jobs.py")
     folder = settings.BROKER_DIR / "queue"
     shutil.rmtree(folder)
     folder.write_text("a file where the folder should be")
@@ -86,7 +86,7 @@ def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     assert (run.state, run.error_code) == ("failed", "queue")
 
 
-def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
+def test_scheduled_take_up_requeues_runs_that_the_queue_has_lost() -> None:
     import_module(SCHEDULE).schedule_tasks(apps, None)
     task = PeriodicTask.objects.get(task="analytics.tasks.take_up")
     assert (task.queue, task.interval.every, task.interval.period) == ("default", 60, "seconds")
@@ -122,7 +122,7 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
 
-def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
+def test_queue_failures_do_not_count_as_failures_of_a_run() -> None:
     """An outage of the queue, and then a process that is lost: its run is repeated as any other is."""
     for _ in range(3):
         services.fail(services.create_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.QUEUE, error=services.UNSENT)
@@ -133,7 +133,7 @@ def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
     assert is_asked_for()
 
 
-def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
+def test_hours_locked_by_a_lost_run_are_free_for_the_next_run_at_once() -> None:
     ledger.note_pending(Grain.HOUR, [HOUR])
     run = services.start_run(trigger=PAGE)
     services.claim(run_id=run.pk)
@@ -220,13 +220,13 @@ def test_runs_that_get_nothing_done_are_asked_for_less_and_less_often() -> None:
     assert is_asked_for(), "what gets on goes on at once"
 
 
-def test_nobody_is_asked_for_a_run_again_that_needs_java_to_be_installed() -> None:
+def test_run_that_failed_for_missing_java_is_not_requested_again() -> None:
     undone()
     services.fail(services.start_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.JAVA_MISSING, error="Install it")
     assert not is_asked_for()
 
 
-def test_of_a_run_is_forgiven_what_failed_of_it_alone() -> None:
+def test_clearing_failures_of_a_run_affects_only_its_own_partitions() -> None:
     failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR)
     later = timezone.now() + timedelta(hours=1)
     partition = undone(state="failed", attempts=5, retry_at=later, run=failed)
@@ -239,7 +239,7 @@ def test_of_a_run_is_forgiven_what_failed_of_it_alone() -> None:
     assert other.state == "failed"
 
 
-def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Settings) -> None:
+def test_recompute_makes_only_hours_still_in_the_lake_pending(lake: Path, settings: Settings) -> None:
     settings.LAKE_DIR = lake
     for hour in (11, 12, 13):
         fill(lake, list(broadcast("demo", "a", seconds=2, start_us=NOON + (hour - 12) * HOUR_US)))
@@ -252,7 +252,7 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
     assert is_asked_for()
 
 
-def test_a_run_tells_what_it_does() -> None:
+def test_run_lines_record_its_requester_warnings_and_errors() -> None:
     run = services.create_run(trigger=PAGE, requested_by=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
     assert claimed

@@ -48,18 +48,18 @@ def run(script: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
 
 
-def test_it_comes_once_the_thread_has_started() -> None:
+def test_soft_limit_is_raised_once_the_starting_thread_has_started() -> None:
     done = run(AS_A_THREAD_STARTS.format(within="with outside_thread_starts():"))
     assert (done.stdout, done.stderr) == ("the thread, what is next\n", "")
 
 
-def test_by_itself_it_leaves_a_thread_that_finds_itself_unknown() -> None:
+def test_unprotected_thread_start_is_broken_by_the_soft_limit() -> None:
     """What the one above keeps from happening."""
     done = run(AS_A_THREAD_STARTS.format(within="if True:"))
     assert (done.stdout, done.stderr) == ("Exception ignored in thread started by\n", "")
 
 
-def test_what_has_ended_meanwhile_is_not_ended_once_more() -> None:
+def test_deferred_soft_limit_is_cancelled_when_the_block_ends() -> None:
     done = run("""
 start_new_thread = threading._start_new_thread
 soft_limit.AGAIN_S = 60  # Not before the block has ended.
@@ -76,7 +76,7 @@ print(signal.getitimer(signal.ITIMER_REAL))
     assert (done.stdout, done.stderr) == ("(0.0, 0.0)\n", "")
 
 
-def test_afterwards_all_is_as_before() -> None:
+def test_signal_handlers_are_restored_after_the_protected_block() -> None:
     done = run("""
 with outside_thread_starts():
     pass

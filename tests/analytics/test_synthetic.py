@@ -58,7 +58,7 @@ def test_another_seed_makes_another_day(tmp_path: Path, made: tuple[Path, Genera
     assert not set(rows(tmp_path, sessions)) & set(rows(made[0], sessions))
 
 
-def test_the_files_are_those_of_nodes_and_have_as_much_as_is_told(made: tuple[Path, Generated]) -> None:
+def test_synthetic_files_have_node_schemas_and_the_reported_counts(made: tuple[Path, Generated]) -> None:
     for table in (SAMPLES, EVENTS):
         for file in made[0].glob(f"{table.name}/v=1/dt=*/hr=*/*.parquet"):
             schema = pq.read_schema(file)
@@ -152,7 +152,7 @@ def test_health_is_what_the_figures_say(made: tuple[Path, Generated]) -> None:
     assert fine == 0
 
 
-def test_the_day_has_what_days_have(made: tuple[Path, Generated]) -> None:
+def test_synthetic_day_contains_all_kinds_of_streams_and_gaps(made: tuple[Path, Generated]) -> None:
     [(nodes, apps, keyless, audio_only, unnamed, across)] = rows(
         made[0],
         """
@@ -209,7 +209,9 @@ def count_samples(lake: Path) -> int:
 
 
 @pytest.mark.django_db
-def test_it_fills_the_installations_lake_and_notes_it(own_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_command_fills_the_installations_lake_and_is_audited(
+    own_lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lake = own_lake
     call_command(*ASKED, "--nodes", "1")
     made = count_samples(lake)
@@ -219,7 +221,7 @@ def test_it_fills_the_installations_lake_and_notes_it(own_lake: Path, capsys: py
     assert len(list(lake.glob("samples/v=1/dt=2026-03-02/hr=20/synthetic-1-*.parquet"))) == 60
 
 
-def test_it_does_not_touch_what_nodes_have_measured_unless_asked_to(lake: Path) -> None:
+def test_generate_command_needs_an_option_for_a_lake_with_measured_data(lake: Path) -> None:
     fill(lake, list(broadcast("cam", "s", seconds=5)))
     for option, said in (((), "--into-existing"), (("--into-existing", "--files-per-hour", "7"), "divides 60")):
         with pytest.raises(CommandError, match=said):

@@ -12,7 +12,7 @@ from django.db import connection
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.background import Background
-from tests.production.parts import PROGRAMS, SPARK
+from tests.matrix.production.parts import PROGRAMS, SPARK
 from tests.rtmpweb import noting, processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
@@ -87,7 +87,7 @@ def check_gone(*pids: int) -> None:
         wait_for(lambda pid=pid: pid not in processes.parents(), timeout_s=GONE_S, what=f"process {pid} has gone")  # type: ignore[misc]
 
 
-def test_whatever_dies_the_next_task_has_its_spark_and_no_java_stays(worker: Background, tmp_path: Path) -> None:
+def test_killed_worker_process_or_java_is_replaced_and_leaves_no_java(worker: Background, tmp_path: Path) -> None:
     followed = Followed(worker, tmp_path)
     followed.count()
     child, java = followed.pids
@@ -109,7 +109,7 @@ def test_whatever_dies_the_next_task_has_its_spark_and_no_java_stays(worker: Bac
     check_gone(child, java)
 
 
-def test_one_that_ends_does_not_wait_until_spark_is_warm(tmp_path: Path) -> None:
+def test_worker_stopped_during_spark_warm_up_does_not_wait_for_it(tmp_path: Path) -> None:
     worker = start(tmp_path, "-Q", "analytics")
     try:
         java = wait_for(lambda: [*spark_of(worker)], timeout_s=DONE_S, what="Spark starts")

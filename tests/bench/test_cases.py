@@ -35,13 +35,13 @@ def test_every_message_is_read(chunk_size: int, read_bytes: int) -> None:
     assert cost.us_per_message > 0
 
 
-async def test_each_part_is_measured(tmp_path: Path) -> None:
+async def test_tick_measurement_covers_each_part(tmp_path: Path) -> None:
     found = await tick.run(2, tmp_path, lambda: None, warm_up=1, measured=2)
     assert tuple(found) == tick.PARTS
     assert found["telemetry"] > 0
 
 
-def test_it_counts_each_sample_once_in_each_dimension(tmp_path: Path) -> None:
+def test_duckdb_counts_each_sample_once_in_each_dimension(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     start = datetime(2026, 3, 2, 20, tzinfo=UTC)
     made = generate(lake, streams=4, start=start, hours=1, world=World(twice=1.0, always_on=1.0))
@@ -58,7 +58,7 @@ def test_it_counts_each_sample_once_in_each_dimension(tmp_path: Path) -> None:
         assert alone.fetchall() == [(2 * made.samples,)]
 
 
-def test_several_workers_meet_one() -> None:
+def test_fanout_case_compares_several_workers_with_a_single_process() -> None:
     field = Field("node", cast("Template", None), against="none")
     assert list(fanout(field, 10, 1, (0,), (1, 2)).servers) == ["rtmpweb", "rtmpweb, 2 workers"]
     of_server, of_generator = cores(1)
@@ -89,7 +89,7 @@ sys.stdin.read()
 """
 
 
-def test_children_count() -> None:
+def test_process_usage_includes_running_and_ended_children() -> None:
     """While they run, and what they used when they are gone: of an idle process with a busy child. 0.3 s is what two
     starts of Python may take on top.
     """
@@ -108,7 +108,7 @@ SECONDS = 90.0
 
 
 @pytest.mark.parametrize("share", [0.6, 0.4])
-def test_it_gets_thinner_pictures_steadily(share: float) -> None:
+def test_slow_player_loses_pictures_evenly_and_no_sound(share: float) -> None:
     found = simulate(AS_IT_IS, share, SECONDS, Broadcast(gop_s=2.0))
     assert found.pictures > 30 * share * 0.65
     assert found.longest_hole_s <= 2.5
@@ -118,17 +118,17 @@ def test_it_gets_thinner_pictures_steadily(share: float) -> None:
     assert found.slow_looks == 1, "at each look"
 
 
-def test_whole_bounds_leave_holes_as_long_as_they_are() -> None:
+def test_dropping_frames_only_at_full_bounds_leaves_long_picture_holes() -> None:
     before = simulate(WAYS[0], 0.6, SECONDS, Broadcast(gop_s=2.0))
     assert before.longest_hole_s > 7
     assert before.slow_looks == 1
 
 
-def test_who_has_room_for_hardly_more_than_sound_is_ended() -> None:
+def test_player_with_room_for_little_more_than_sound_is_ended() -> None:
     assert simulate(AS_IT_IS, 0.04, SECONDS, Broadcast()).ended_s < 40
 
 
-def test_who_keeps_up_gets_everything() -> None:
+def test_player_that_keeps_up_gets_every_picture() -> None:
     found = simulate(AS_IT_IS, 1.5, SECONDS, Broadcast(has_spares=True))
     assert found.pictures == pytest.approx(30, rel=0.01)
     assert (found.slow_looks, found.sheds) == (0, 0)

@@ -43,11 +43,11 @@ async def watched(url: str, seconds: float = 2.0, save: Path | None = None, view
 
 @pytest.mark.parametrize("delta", [False, True])
 @pytest.mark.parametrize("count", [0, 3, 5, 42, 60, 79])
-def test_what_is_next_to_ask_for(count: int, delta: bool) -> None:
+def test_edge_gives_the_next_part_to_request_from_a_playlist(count: int, delta: bool) -> None:
     assert edge(clip().playlist(count, delta=delta).encode()) == divmod(count, PARTS)
 
 
-def test_answers_in_chunks() -> None:
+def test_unchunked_joins_the_chunks_of_an_answer() -> None:
     assert unchunked(b"0\r\n\r\n") == b""
     assert unchunked(b"3\r\nabc\r\na;x=y\r\n0123456789\r\n0\r\n\r\n") == b"abc0123456789"
 
@@ -64,7 +64,9 @@ async def test_each_viewer_gets_each_part(origin: Origin) -> None:
     assert 0 <= found.late_ms[0] <= found.late_ms[-1] < 1000
 
 
-async def test_who_is_told_late_is_told_apart(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_answers_are_measured_separately_from_punctual_ones(
+    origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each second answer to the same request waits."""
     until, asked = Origin._until, [0]
 
@@ -80,7 +82,7 @@ async def test_who_is_told_late_is_told_apart(origin: Origin, monkeypatch: pytes
     assert len([each for each in found.late_ms if each < 80]) > 20
 
 
-def test_a_part_was_there_before_a_later_one_was_heard_of() -> None:
+def test_part_lateness_counts_from_the_first_report_of_it_or_a_later_one() -> None:
     load = Load("http://127.0.0.1/x.m3u8", 1)
     asked: list[tuple[Place, Place, float, float]] = [
         ((1, 0), (1, 1), 1.0, 5.0),
@@ -106,7 +108,7 @@ async def watched_at_the_end() -> Watched:
         return await watched(origin.url, 0.2)
 
 
-async def test_nobody_there() -> None:
+async def test_unreachable_server_ends_the_load_with_no_connection() -> None:
     with pytest.raises(SystemExit, match="No connection"):
         await watched("http://127.0.0.1:1/index.m3u8", 0.1)
 
@@ -138,7 +140,7 @@ async def test_the_same_requests_go_to_files(origin: Origin, files: str, tmp_pat
 
 
 @pytest.mark.skipif(nginx.missing_files() is not None, reason="needs nginx (Debian package nginx)")
-def test_nginx_serves_them(tmp_path: Path) -> None:
+def test_nginx_serves_the_saved_files(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text("[]")
     with nginx.serving(tmp_path) as server:
         assert httpx.get(server.url, trust_env=False).json() == []

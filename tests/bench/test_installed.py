@@ -77,18 +77,18 @@ def start(absent: set[str], code: str, *arguments: str, **environment: str) -> s
     return run(*words, environment=environment)
 
 
-def test_what_is_hidden_is_what_only_tests_need(absent: set[str]) -> None:
+def test_hidden_packages_are_those_that_only_tests_need(absent: set[str]) -> None:
     assert {"pytest", "duckdb", "hypothesis", "mypy"} <= absent
     assert not {"django", "pyspark", "numpy", "uvloop", "psycopg"} & absent
 
 
-def test_the_command_line_needs_nothing_of_it(absent: set[str]) -> None:
+def test_command_line_runs_without_the_test_packages(absent: set[str]) -> None:
     done = start(absent, COMMAND_LINE, "--help")
     assert done.returncode == 0, done.stderr
     assert "a minute in which nothing may be dropped or late" in done.stdout
 
 
-def test_no_measurement_needs_any_of_it(absent: set[str], tmp_path: Path) -> None:
+def test_every_measurement_is_imported_without_the_test_packages(absent: set[str], tmp_path: Path) -> None:
     """DuckDB, with which `analytics` compares, is said to be missing, as nginx is."""
     settings = {"DJANGO_SETTINGS_MODULE": "rtmpweb.settings", "RTMPWEB_DATA_DIR": str(tmp_path)}
     done = start(absent, EVERY_MODULE, **settings)

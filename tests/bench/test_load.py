@@ -17,7 +17,7 @@ from bench.micro.ingest import publishing
 from ingest.rtmp import Message, MessageType, ServerConnection, encode_message, events
 from ingest.rtmp.chunk_writer import CSID_CONTROL
 from ingest.server import RtmpServer, ServerConfig
-from tests.ingest.server.app import ScriptedApp
+from tests.server.app import ScriptedApp
 
 STREAM_ID = 1
 
@@ -48,7 +48,7 @@ def received(server: ServerConnection, data: bytes) -> list[events.AudioReceived
     return [event for event in found if isinstance(event, events.AudioReceived | events.VideoReceived)]
 
 
-def test_rounds_follow_one_another(server: ServerConnection, clip: Clip, chunk_size: int) -> None:
+def test_reel_rounds_follow_with_continuous_timestamps(server: ServerConnection, clip: Clip, chunk_size: int) -> None:
     made = reel(clip, chunk_size, STREAM_ID)
     found = []
     for packet in made.opening + made.repeat + made.repeat:
@@ -139,7 +139,7 @@ class Marks:
         self.seen.append("end")
 
 
-async def test_a_load_that_comes_through(target: Target, clip: Clip, app: ScriptedApp) -> None:
+async def test_load_without_loss_reports_exact_frames_and_delays(target: Target, clip: Clip, app: ScriptedApp) -> None:
     """Two players read, two count; the second and third publisher begin 1.2 and 0.5 s after the first."""
     marks = Marks()
     load = Load(target, clip, PUBLISHERS, players=PLAYERS, readers=2, seconds=1.0, settle_s=1.5)
@@ -214,7 +214,7 @@ def message(sent_ns: int, clip: Clip) -> events.VideoReceived:
         ([1, 2], 2),  # The stream stopped for it.
     ],
 )
-def test_what_is_missing(came: list[int], missing: int, clip: Clip) -> None:
+def test_messages_that_a_player_missed_after_joining_are_counted(came: list[int], missing: int, clip: Clip) -> None:
     log = {1000 + place: place for place in range(5)}
     player = Player(Target("127.0.0.1", 1935, "live"), log)
     player.is_measuring = True

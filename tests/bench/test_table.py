@@ -23,7 +23,7 @@ def result(ours: list[Figures], theirs: list[Figures]) -> Result:
     return Result(contest, {"ours": ours, "theirs": theirs})
 
 
-def test_the_ratio_is_taken_in_each_round() -> None:
+def test_ratio_is_the_median_of_each_rounds_own_ratio() -> None:
     """Of medians it would be 3 / 3."""
     found = result([figures(cost) for cost in (2, 3, 8)], [figures(cost) for cost in (1, 3, 4)])
     assert found.ratio("ours") == "2.00"
@@ -110,14 +110,14 @@ def of_case(name: str, figure: str, ours: list[float], theirs: list[float] | Non
     ],
     ids=["a ratio is the median of rounds", "some are to be large", "a figure at its bound is kept"],
 )
-def test_a_bound_is_told_with_what_was_measured(
+def test_bound_is_listed_with_its_measured_value_and_verdict(
     name: str, figure: str, ours: list[float], theirs: list[float] | None, told: list[str]
 ) -> None:
     (line,) = lines([of_case(name, figure, ours, theirs)])
     assert line[-len(told) :] == told
 
 
-def test_a_form_of_our_own_is_no_peer() -> None:
+def test_contest_of_only_our_own_servers_is_checked_against_no_bound() -> None:
     field = Field("node", cast("rtmpweb.Template", None), "none")
     contest = TABLE["fanout-300x5"](field)
     rounds: list[Figures] = [{"cpu_s_per_gb": 1.0, "other_cores": 0.0}]
@@ -125,7 +125,7 @@ def test_a_form_of_our_own_is_no_peer() -> None:
     assert lines([Result(contest, dict.fromkeys(contest.servers, rounds))]) == []
 
 
-def test_each_is_about_a_case_of_the_table_and_a_figure_that_there_is() -> None:
+def test_each_bound_names_an_existing_case_server_and_figure() -> None:
     field = Field("node", cast("rtmpweb.Template", None), "nginx")  # Nothing is started.
     cases = {contest.name: contest for contest in (make(field) for make in TABLE.values())}
     for bar in BARS:

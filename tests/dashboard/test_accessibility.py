@@ -67,7 +67,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 NO_PAGES = ("/metrics", "/live/recent/", "/live/expected/", "/system/alarms", "/healthz", "/audit/export")
 """For scripts."""
 ELSEWHERE = ("/watch/live/cam-1",)
-"""Looked at with something to play: tests/e2e/pages/test_watch_page.py."""
+"""Looked at with something to play: tests/matrix/e2e/pages/test_watch_page.py."""
 FILES = ("/settings", "/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
 """How paths end that lead to a file."""
 

@@ -118,7 +118,7 @@ def by_a_new_group(client: Client, who: User) -> int:
     ids=["superuser", "every permission", "higher group", "the own role", "a new group", "without a role"],
 )
 @pytest.mark.parametrize("whom", ["anna", "vera"])
-def test_nobody_gets_more_than_the_role_admin_has(
+def test_role_admin_can_not_grant_more_than_its_own_permissions(
     client: Client, anna: User, way: Callable[[Client, User], int], status: int, whom: str
 ) -> None:
     """What the form does not have (302) is left as it is; what it does not offer (200) is said at its field."""
@@ -176,7 +176,7 @@ def test_the_role_admin_gives_roles_and_passwords(client: Client, db: None) -> N
     assert not User.objects.filter(pk=vera.pk).exists()
 
 
-def test_who_has_users_alone_makes_no_admin(db: None) -> None:
+def test_user_manager_without_roles_can_not_assign_roles(db: None) -> None:
     """Of a group that a superuser made for a help desk: what it lacks itself it can't give."""
     desk = Group.objects.create(name="help desk")
     desk.permissions.set(Permission.objects.filter(codename__in=["view_user", "add_user", "change_user"]))
@@ -188,7 +188,7 @@ def test_who_has_users_alone_makes_no_admin(db: None) -> None:
     assert not vera.groups.exists()
 
 
-def test_a_superuser_may_all_of_it(root: User, ops: Group) -> None:
+def test_superuser_may_assign_superuser_groups_and_permissions(root: User, ops: Group) -> None:
     client, vera = client_of(root), make_user(name="vera")
     assert change(client, vera, is_superuser="on", groups=[ops.pk]) == 302
     assert User.objects.get(pk=vera.pk).is_superuser
@@ -243,7 +243,7 @@ def test_the_digest_hangs_on_the_pepper(db: None, settings: pytest.FixtureReques
 
 
 @pytest.mark.both_forms
-def test_its_use_is_noted_at_most_once_a_minute(db: None) -> None:
+def test_api_token_last_use_is_recorded_at_most_once_a_minute(db: None) -> None:
     made = access.create_token(name="ci", role="viewer")
     start = timezone.now()
     for seconds, noted in ((0, 0), (59, 0), (60, 60), (100, 60)):
@@ -252,7 +252,7 @@ def test_its_use_is_noted_at_most_once_a_minute(db: None) -> None:
         assert made.token.last_used_at == start + timedelta(seconds=noted)
 
 
-def test_the_command_prints_what_scripts_expect(db: None) -> None:
+def test_apitoken_command_creates_lists_and_revokes_with_json_output(db: None) -> None:
     made = json.loads(run("create", "ci", "--role", "operator", "--json"))
     assert made.keys() == {"name", "role", "token"}
     assert (made["name"], made["role"]) == ("ci", "operator")
@@ -269,7 +269,7 @@ def test_the_command_prints_what_scripts_expect(db: None) -> None:
     assert "revoked" in run("list")
 
 
-def test_the_command_refuses_with_a_sentence(db: None) -> None:
+def test_apitoken_command_refuses_invalid_input_with_an_error(db: None) -> None:
     run("create", "ci", "--role", "viewer")
     with pytest.raises(CommandError, match="'ci' exists"):
         run("create", "ci", "--role", "viewer")

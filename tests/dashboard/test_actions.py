@@ -55,7 +55,7 @@ def events() -> list[tuple[int, str, str, str]]:
 
 
 @pytest.mark.both_forms
-def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operator: Client, stream: Stream) -> None:
+def test_note_is_an_event_of_the_live_session_with_its_own_sequence_range(operator: Client, stream: Stream) -> None:
     make_session(stream, age_s=900, ended_ago_s=600)
     session = make_session(stream)
     StatusEvent.objects.create(session=session, sequence=1, kind="session.started")
@@ -84,7 +84,7 @@ def test_a_note_of_a_stream_off_air_stands_at_its_last_session(operator: Client,
 
 
 @pytest.mark.parametrize("note", ["", " \n", "x" * 201])
-def test_a_note_says_something_and_is_short(operator: Client, stream: Stream, note: str) -> None:
+def test_empty_or_overlong_note_is_refused(operator: Client, stream: Stream, note: str) -> None:
     make_session(stream)
     assert post(operator, f"{API}/notes", {"note": note}).status_code in (409, 422)
     assert events() == []
@@ -158,7 +158,7 @@ def test_a_silence_holds_for_its_time_or_until_it_is_lifted(operator: Client, st
         ("lifted", "", None),
     ],
 )
-def test_each_end_that_a_form_offers(
+def test_silence_form_lengths_give_their_end_times(
     operator: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch, length: str, at: str, ends: str | None
 ) -> None:
     """By the clocks of the page, in Berlin at 23:00."""
@@ -169,7 +169,7 @@ def test_each_end_that_a_form_offers(
     assert until == (datetime.fromisoformat(ends) if ends else None)
 
 
-def test_after_midnight_the_morning_is_that_of_the_day() -> None:
+def test_silence_until_morning_after_midnight_ends_the_same_day() -> None:
     with timezone.override(ZoneInfo("Europe/Berlin")):
         morning = silences.next_morning(datetime.fromisoformat("2026-07-02T00:00:00Z"))
     assert morning == datetime.fromisoformat("2026-07-02T06:00:00Z")
@@ -186,7 +186,7 @@ def test_a_silence_that_makes_no_sense_is_refused(operator: Client, stream: Stre
 
 
 @pytest.mark.both_forms
-def test_silences_in_force_are_listed_and_lifted_where_alerts_are(operator: Client, stream: Stream) -> None:
+def test_active_silences_are_listed_and_lifted_on_the_alerts_page_and_api(operator: Client, stream: Stream) -> None:
     form = {"length": "30", "note": "Encoder swap"}
     assert operator.post("/alerts/silences/create", form | {"of": "*"}).status_code == 302
     assert operator.post("/alerts/silences/create", form | {"of": "live", "check": "drift"}).status_code == 302
@@ -216,7 +216,7 @@ def test_silences_in_force_are_listed_and_lifted_where_alerts_are(operator: Clie
     ]
 
 
-def test_a_stream_that_nobody_published_can_be_silenced(operator: Client, stream: Stream) -> None:
+def test_stream_without_sessions_can_be_silenced(operator: Client, stream: Stream) -> None:
     assert post(operator, f"{API}/mute", {}).status_code == 201
     assert (events(), audited("actor", "action", "target")) == ([], [("omar", "stream.mute", "live/cam-1")])
 
@@ -254,7 +254,7 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
 
 
 @pytest.mark.both_forms
-def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
+def test_events_of_two_operators_get_distinct_sequence_numbers(stream: Stream) -> None:
     session = make_session(stream)
     for name in ("omar", "olga"):
         streams_actions.put_event(session, "operator.note", Actor(name), description="Seen.")
@@ -275,7 +275,7 @@ def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client,
     assert audited("actor", "action", "target") == [("omar", "session.kick", "live/cam-1")]
 
 
-def test_a_kick_by_a_script_is_of_who_publishes_now(stream: Stream) -> None:
+def test_kick_by_api_ends_the_current_publisher_only(stream: Stream) -> None:
     make_session(stream, age_s=900, ended_ago_s=600)
     player, publisher = make_session(stream, kind="play"), make_session(stream)
     script = Client(enforce_csrf_checks=True, headers=api_token("operator"))
@@ -297,7 +297,7 @@ def test_a_kick_may_be_for_one_session_only(operator: Client, stream: Stream) ->
     assert post(operator, f"{API}/kick", {"session_id": str(now.pk)}).status_code == 202
 
 
-def test_a_kick_of_nobody_is_409_and_of_nothing_404(operator: Client, stream: Stream) -> None:
+def test_kick_of_offline_stream_is_409_and_of_unknown_stream_404(operator: Client, stream: Stream) -> None:
     make_session(stream, ended_ago_s=5)
     assert operator.generic("POST", f"{API}/kick").status_code == 409
     assert operator.generic("POST", "/api/v1/streams/live/none/kick").status_code == 404
@@ -313,7 +313,7 @@ def test_a_pages_script_kicks_with_the_csrf_token(stream: Stream) -> None:
     assert browser.generic("POST", f"{API}/kick", headers=headers).status_code == 202
 
 
-def test_who_may_not_kick_is_offered_nothing_and_ends_nothing(viewer: Client, client: Client, stream: Stream) -> None:
+def test_kick_without_permission_is_neither_offered_nor_allowed(viewer: Client, client: Client, stream: Stream) -> None:
     session = make_session(stream)
     assert f"{PAGE}/kick" not in viewer.get(f"{PAGE}/").content.decode()
     assert viewer.post(f"{PAGE}/kick", headers=AS_JSON).status_code == 403

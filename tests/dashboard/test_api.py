@@ -110,7 +110,7 @@ def test_since_is_included_until_is_not_and_a_time_without_a_zone_is_utc(viewer:
         assert ids(get(viewer, "/sessions", since=since, until="2026-03-01T14:00:00Z")) == [str(rows[1].pk)]
 
 
-def test_events_of_a_session(viewer: Client, stream: Stream) -> None:
+def test_session_events_are_listed_newest_first_with_all_fields(viewer: Client, stream: Stream) -> None:
     row, other = make_session(stream), make_session(stream)
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for sequence in (1, 2, 3):
@@ -140,14 +140,14 @@ def test_events_of_a_session(viewer: Client, stream: Stream) -> None:
         {"ended_within": 10**12},
     ],
 )
-def test_what_can_not_be_understood_is_422_and_says_where(viewer: Client, query: dict[str, Any]) -> None:
+def test_invalid_query_parameter_is_422_and_names_the_parameter(viewer: Client, query: dict[str, Any]) -> None:
     answer = viewer.get("/api/v1/sessions", query)
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"][-1] == next(iter(query))
     assert viewer.get("/api/v1/sessions/1").status_code == 422
 
 
-def test_the_description_names_every_path_and_its_references_resolve(client: Client, db: None) -> None:
+def test_openapi_schema_names_every_path_and_its_references_resolve(client: Client, db: None) -> None:
     schema = client.get("/api/v1/openapi.json", headers=api_token()).json()
     assert schema["openapi"].startswith("3.")
     of_streams = {f"/api/v1/streams{rest}" for rest in ("", "/{app}/{name}", "/{app}/{name}/kick")}
@@ -168,7 +168,7 @@ def test_the_description_names_every_path_and_its_references_resolve(client: Cli
     assert fields["StreamOut"]["properties"].keys() >= STREAM | METRICS
 
 
-def test_the_description_says_of_each_operation_who_may_use_it(viewer: Client) -> None:
+def test_openapi_schema_states_roles_and_ability_of_each_operation(viewer: Client) -> None:
     schema = viewer.get("/api/v1/openapi.json").json()
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():

@@ -61,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
-async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewer: Client) -> None:
+async def test_refused_attempt_is_pushed_to_open_pages_without_its_key(viewer: Client) -> None:
     async with opened("/ws/attempts/", viewer) as page:
         assert (await said(page))["kind"] == "snapshot"
         refuse(name="some-imported-key")
@@ -73,7 +73,7 @@ async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewer: Clien
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: SimpleNamespace) -> None:
+async def test_flood_of_attempts_is_pushed_to_pages_at_a_limited_rate(viewer: Client, clock: SimpleNamespace) -> None:
     async with opened("/ws/attempts/", viewer) as page:
         await said(page)
         for clock.now in (1000.9, 1001.0, 1001.9):
@@ -101,7 +101,7 @@ async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: S
         *((wrong, ["token_missing", "key_expired", "busy"]) for wrong in (f"key={'9' * 40}", "since=soon", "name=%00")),
     ],
 )
-def test_filters_join_and_one_that_is_none_filters_nothing(
+def test_attempt_filters_combine_and_invalid_ones_are_ignored(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, query: str, expected: list[str]
 ) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -115,7 +115,7 @@ def test_filters_join_and_one_that_is_none_filters_nothing(
 @pytest.mark.parametrize(
     ("page", "numbers"), [("2", range(9, -1, -1)), ("99", range(9, -1, -1)), ("x", range(59, 9, -1))]
 )
-def test_there_are_pages_newest_first(viewer: Client, page: str, numbers: range) -> None:
+def test_attempts_are_paged_newest_first(viewer: Client, page: str, numbers: range) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for number in range(60):
         make_attempt(reason=str(number), at=noon + timedelta(minutes=number))
@@ -129,7 +129,7 @@ def test_an_attempt_that_came_again_says_how_often(viewer: Client) -> None:
 
 
 @pytest.mark.both_forms
-def test_reasons_are_counted_with_all_that_a_row_stands_for(viewer: Client) -> None:
+def test_attempt_reasons_are_counted_by_repetitions(viewer: Client) -> None:
     make_attempt(count=1200)
     make_attempt(reason="busy", count=3)
     make_attempt(reason="key_expired", at=timezone.now() - timedelta(days=2))
@@ -140,7 +140,7 @@ def test_reasons_are_counted_with_all_that_a_row_stands_for(viewer: Client) -> N
 
 
 @pytest.mark.both_forms
-def test_a_row_leads_to_its_stream_and_to_what_else_its_key_was_refused_for(viewer: Client, stream: Stream) -> None:
+def test_attempt_row_links_to_its_stream_and_to_attempts_of_its_key(viewer: Client, stream: Stream) -> None:
     key: StreamKey = keys.create(stream=stream, label="studio").key
     make_attempt(name="cam-1", stream=stream, key=key)
     make_attempt(reason="busy")
@@ -150,7 +150,9 @@ def test_a_row_leads_to_its_stream_and_to_what_else_its_key_was_refused_for(view
 
 
 @pytest.mark.parametrize(("attempt", "ban"), [("192.0.2.9", "192.0.2.9"), ("2001:db8::7", "2001:db8::/64")])
-def test_a_ban_is_shown_and_lifted_by_who_may(viewer: Client, operator: Client, attempt: str, ban: str) -> None:
+def test_ban_is_shown_to_viewers_and_lifted_by_operators(
+    viewer: Client, operator: Client, attempt: str, ban: str
+) -> None:
     make_attempt(address=attempt)
     Ban.objects.create(address=ban, until=timezone.now() + timedelta(minutes=5), guesses=10)
     assert "Banned until" in viewer.get("/attempts/").content.decode()
@@ -208,7 +210,7 @@ def test_the_api_filters_and_pages(viewer: Client, query: dict[str, Any], expect
 
 
 @pytest.mark.both_forms
-def test_the_api_has_one_that_came_again_by_its_last_time(viewer: Client) -> None:
+def test_api_filters_a_repeated_attempt_by_its_last_time(viewer: Client) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     make_attempt(at=noon, last_at=noon + timedelta(minutes=30), count=180)
     (item,) = get(viewer, "/attempts", since="2026-03-01T12:29:00Z")["items"]

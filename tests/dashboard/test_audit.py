@@ -65,7 +65,7 @@ OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute", "application
 """Parts whose own tests look at their entries."""
 
 
-def test_every_write_of_pages_and_api_is_looked_at() -> None:
+def test_every_write_of_pages_and_api_has_an_audit_expectation() -> None:
     writes = {row for row in ROWS if not row.startswith("GET ") and not any(part in row for part in OTHERS)}
     assert writes - DOES.keys() - NO_ACT == set(), "Say in ROWS of test_roles.py which entry it leaves."
 
@@ -107,7 +107,7 @@ def test_a_write_leaves_one_entry(boss: Client, settings: Any, tmp_path: Any, ro
         assert entry.target
 
 
-def test_what_is_refused_leaves_none(client: Client, db: None) -> None:
+def test_refused_action_leaves_no_audit_entry(client: Client, db: None) -> None:
     there = furnish()
     known = AuditEntry.objects.count()
     viewer = client_of(make_user("viewer", name="vera"))
@@ -139,7 +139,7 @@ def _latest() -> AuditEntry:
     return entry
 
 
-def test_what_a_form_of_the_admin_changes_is_told_from_what_to_what(boss: Client) -> None:
+def test_admin_change_is_audited_with_old_and_new_values(boss: Client) -> None:
     application = Application.objects.create(name="live")
     url = f"/admin/ingest/application/{application.pk}/change/"
     shown = boss.get(url).context["adminform"].form.initial
@@ -160,7 +160,7 @@ def test_what_a_form_of_the_admin_changes_is_told_from_what_to_what(boss: Client
 
 
 @pytest.mark.both_forms
-def test_users_and_their_roles_are_told_without_passwords(boss: Client) -> None:
+def test_user_and_role_changes_are_audited_without_passwords(boss: Client) -> None:
     secret = "quite-a-battery-staple"
     boss.post(
         "/admin/auth/user/add/",
@@ -216,7 +216,7 @@ def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, 
     assert not Recording.objects.exists()
 
 
-def test_the_schedule_and_health_overrides_are_told(boss: Client, stream: Stream) -> None:
+def test_schedule_and_health_override_changes_are_audited(boss: Client, stream: Stream) -> None:
     boss.post("/admin/django_celery_beat/intervalschedule/add/", {"every": "5", "period": "minutes", **NO_TASKS})
     assert _latest().action == "interval_schedule.create"
     if admin.site.is_registered(HealthOverride):

@@ -25,7 +25,7 @@ def dropped(stream: Stream, ago_s: float = 60, reason: str = "tcp_reset", **fiel
 
 
 @pytest.mark.both_forms
-def test_a_stream_that_dropped_is_told_until_it_is_back(stream: Stream) -> None:
+def test_dropped_stream_is_an_open_drop_until_it_is_back(stream: Stream) -> None:
     session = dropped(stream)
     (drop,) = known_drops()
     assert (drop["id"], drop["stream"], drop["app"], drop["name"]) == (str(session.pk), stream.pk, "live", "cam-1")
@@ -53,7 +53,7 @@ def test_an_end_that_was_meant_is_no_drop(stream: Stream, reason: str) -> None:
     assert open_drops() == set()
 
 
-def test_tests_players_and_yesterdays_are_left_out(stream: Stream) -> None:
+def test_drops_exclude_test_sessions_players_and_older_than_a_day(stream: Stream) -> None:
     dropped(stream, is_test=True)
     dropped(stream, kind="play")
     dropped(stream, ago_s=25 * 3600)
@@ -61,7 +61,7 @@ def test_tests_players_and_yesterdays_are_left_out(stream: Stream) -> None:
     assert open_drops() == set()
 
 
-def test_who_stopped_as_meant_after_a_drop_is_not_bad(stream: Stream) -> None:
+def test_drop_followed_by_an_intended_stop_is_not_open(stream: Stream) -> None:
     dropped(stream, ago_s=300)
     make_session(stream, age_s=200, ended_ago_s=10, end_reason="client_unpublish")
     assert open_drops() == set()
@@ -69,7 +69,7 @@ def test_who_stopped_as_meant_after_a_drop_is_not_bad(stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_one_that_comes_and_goes_is_told_once_and_hides_no_other(stream: Stream) -> None:
+def test_flapping_stream_is_one_drop_and_hides_no_other(stream: Stream) -> None:
     for number in range(60):
         make_session(stream, age_s=600 - number, ended_ago_s=599.5 - number, end_reason="tcp_reset")
     other = make_stream("other")
@@ -78,7 +78,7 @@ def test_one_that_comes_and_goes_is_told_once_and_hides_no_other(stream: Stream)
     assert open_drops() == {stream.pk, other.pk}
 
 
-def test_it_is_asked_as_often_whatever_there_is(stream: Stream, django_assert_num_queries: Any) -> None:
+def test_drop_queries_are_constant_for_many_streams(stream: Stream, django_assert_num_queries: Any) -> None:
     for number in range(20):
         dropped(make_stream(f"s{number}"), ago_s=60 + number)
     with django_assert_num_queries(3):
@@ -87,7 +87,7 @@ def test_it_is_asked_as_often_whatever_there_is(stream: Stream, django_assert_nu
         assert len(open_drops()) == 20
 
 
-def test_it_counts_as_bad_wherever_bad_streams_are_counted(stream: Stream, viewer: Client) -> None:
+def test_open_drop_counts_as_a_bad_stream_once(stream: Stream, viewer: Client) -> None:
     session = dropped(stream)
     other = make_stream("other")
     put_node(snapshot(other, health="bad"))
@@ -100,7 +100,7 @@ def test_it_counts_as_bad_wherever_bad_streams_are_counted(stream: Stream, viewe
 
 
 @pytest.mark.both_forms
-async def test_a_wall_that_is_opened_has_it_and_hears_that_somebody_has_seen_it(viewer: Client, stream: Stream) -> None:
+async def test_wall_receives_drops_and_their_acknowledgement(viewer: Client, stream: Stream) -> None:
     session = await sync_to_async(dropped)(stream)
     async with opened("/ws/live/", viewer) as wall:
         (drop,) = (await said(wall))["drops"]
@@ -110,7 +110,7 @@ async def test_a_wall_that_is_opened_has_it_and_hears_that_somebody_has_seen_it(
         assert (drop["id"], drop["seen"]) == (str(session.pk), True)
 
 
-def test_what_was_refused_is_counted_at_the_menu_until_it_was_seen(viewer: Client) -> None:
+def test_refused_attempts_are_counted_in_the_menu_until_seen(viewer: Client) -> None:
     now = timezone.now().timestamp()
     group = {"reason": "key_unknown", "words": "Wrong key", "app": "live", "name": "…", "address": "203.0.113.7"}
     put_node(
@@ -128,6 +128,6 @@ def test_what_was_refused_is_counted_at_the_menu_until_it_was_seen(viewer: Clien
     assert "data-refused-count" in page
 
 
-def test_a_day_is_the_longest(stream: Stream) -> None:
+def test_drop_is_no_longer_open_after_a_day(stream: Stream) -> None:
     dropped(stream)
     assert open_drops(timezone.now() + timedelta(hours=25)) == set()

@@ -63,13 +63,13 @@ def test_a_stream_is_missing_once_its_grace_is_over_until_it_is_live(stream: Str
     assert missing(at("2026-11-29T10:30")) == {}
 
 
-def test_who_ends_within_the_grace_of_the_end_is_not_missed(stream: Stream) -> None:
+def test_stream_that_ends_within_grace_before_the_planned_end_is_not_missing(stream: Stream) -> None:
     expect(stream, time(10), time(11), grace_s=300)
     published(stream, at("2026-11-29T09:58"), at("2026-11-29T10:56"))
     assert missing(at("2026-11-29T10:59:30")) == {}
 
 
-def test_over_midnight_and_a_single_date(stream: Stream) -> None:
+def test_expected_time_of_a_single_date_extends_over_midnight(stream: Stream) -> None:
     expect(stream, time(23), time(1), date=date(2026, 12, 24), grace_s=0)
     assert missing(at("2026-12-23T23:30")) == {}
     assert missing(at("2026-12-25T00:30")) == {"cam-1": (at("2026-12-24T23:00"), False)}
@@ -91,7 +91,9 @@ def test_times_that_overlap_are_one(stream: Stream) -> None:
         (date(2026, 12, 1), time(20), "2026-12-01T19:00"),
     ],
 )
-def test_by_the_clocks_of_the_zone(stream: Stream, day: date, begin: time, from_utc: str) -> None:
+def test_expected_time_follows_daylight_saving_of_its_zone(
+    stream: Stream, day: date, begin: time, from_utc: str
+) -> None:
     expect(stream, begin, time(23), date=day, grace_s=0, **BERLIN)
     assert missing(at(from_utc) - timedelta(seconds=1)) == {}
     assert missing(at(from_utc)) == {"cam-1": (at(from_utc), False)}
@@ -105,7 +107,7 @@ def test_disabled_streams_and_tests_do_not_count(stream: Stream) -> None:
     assert missing(at("2026-11-29T10:30")) == {}
 
 
-def test_it_costs_the_same_for_many_streams(db: None) -> None:
+def test_expected_streams_query_count_is_constant(db: None) -> None:
     counts = []
     for number in range(3):
         for each in range(10 * number + 1):
@@ -125,7 +127,7 @@ def test_it_costs_the_same_for_many_streams(db: None) -> None:
         ({"date": date(2026, 12, 6)}, "6 Dec 2026 10:00-11:30 Europe/Berlin"),
     ],
 )
-def test_in_words_and_when_next(stream: Stream, fields: dict[str, Any], words: str) -> None:
+def test_expected_time_has_words_and_next_begin(stream: Stream, fields: dict[str, Any], words: str) -> None:
     made = expect(stream, time(10), time(11, 30), **fields, **BERLIN)
     assert made.words == words
     found = made.next_begin(at("2026-11-29T09:00"))
@@ -145,7 +147,7 @@ def due(stream: Stream, still: datetime) -> datetime:
     return begin
 
 
-def test_it_is_set_on_the_form_of_the_streams_settings(manager: Client, stream: Stream) -> None:
+def test_expected_time_is_set_and_validated_on_the_stream_settings_form(manager: Client, stream: Stream) -> None:
     url = reverse("admin:ingest_stream_change", args=[stream.pk])
     assert lacks(manager.get(url).content.decode(), "Expected live", "Grace (s)", "Only on") == []
     form: dict[str, Any] = {
@@ -180,14 +182,14 @@ def test_the_streams_page_says_when_and_that_it_is_missing(viewer: Client, strea
     assert "Should be live since" not in viewer.get("/streams/live/cam-1/").content.decode()
 
 
-def test_the_wall_is_told_of_it(viewer: Client, stream: Stream, due: datetime) -> None:
+def test_wall_lists_missing_streams(viewer: Client, stream: Stream, due: datetime) -> None:
     (item,) = viewer.get("/live/expected/").json()["items"]
     until = (due + timedelta(hours=1)).timestamp()
     assert item.pop("id") == stream.pk
     assert item == {"app": "live", "name": "cam-1", "was_live": False, "since": due.timestamp(), "until": until}
 
 
-def test_the_api_has_them_with_the_stream(client: Client, stream: Stream) -> None:
+def test_api_includes_expected_times_of_a_stream(client: Client, stream: Stream) -> None:
     expect(stream, time(10), time(11, 30), days=[6], **BERLIN)
     own = {"days": [6], "date": None, "from_time": "10:00", "until_time": "11:30", "time_zone": "Europe/Berlin"}
     token = api_token()
@@ -233,7 +235,7 @@ def test_a_rule_without_hours_goes_by_the_streams_times(stream: Stream) -> None:
     assert opened() == []
 
 
-def test_a_rule_with_hours_goes_by_them(stream: Stream) -> None:
+def test_not_live_rule_with_hours_overrides_expected_times(stream: Stream) -> None:
     expect(stream, time(10), time(11))
     rule(from_time=time(12), until_time=time(13)).streams.add(stream)
     run(at("2026-11-29T10:30"))
@@ -242,7 +244,7 @@ def test_a_rule_with_hours_goes_by_them(stream: Stream) -> None:
     assert opened() == [("live/cam-1", at("2026-11-29T12:00"))]
 
 
-def test_a_rule_of_some_streams_leaves_out_others_and_those_without_times_are_always_due(stream: Stream) -> None:
+def test_not_live_rule_of_streams_treats_those_without_times_as_always_due(stream: Stream) -> None:
     other = make_stream("other")
     expect(stream, time(10), time(11), grace_s=0)
     expect(other, time(10), time(11), grace_s=0)
@@ -271,7 +273,7 @@ def test_times_that_are_deleted_leave_no_alert(stream: Stream) -> None:
 @pytest.mark.browser
 @pytest.mark.clients
 @pytest.mark.slow("the wall asks each ten seconds which streams should be live")
-def test_times_that_are_set_by_clicking_are_missed_on_the_wall_until_the_stream_is_live(
+def test_expected_time_set_in_browser_shows_missing_on_wall_until_live(
     own: tuple[ServerProcess, Page], tmp_path: Any
 ) -> None:
     server, page = own

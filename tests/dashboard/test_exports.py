@@ -151,7 +151,7 @@ def test_rows_are_read_as_they_are_sent() -> None:
     async_to_sync(first)()
 
 
-def test_a_file_without_rows_is_one() -> None:
+def test_export_without_rows_is_a_valid_empty_file() -> None:
     assert file_text(csv_answer("x", ["a", "b"], [])) == "a,b\r\n"
     assert json.loads(file_text(file_answer("x", "json", [], []))) == {"items": [], "count": 0}
 

@@ -129,7 +129,7 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
         ("from={day}&to={day}&grain=day", 1),
     ],
 )
-def test_ranges_and_grains(viewer: Client, query: str, starts: int) -> None:
+def test_history_chart_has_the_points_of_its_range_and_grain(viewer: Client, query: str, starts: int) -> None:
     make_rollup(0)
     make_rollup(0, grain=Grain.DAY)
     now = hour()
@@ -194,7 +194,7 @@ def test_a_day_leads_to_its_hours_and_its_sessions(viewer: Client) -> None:
     assert f"since={day}T00:00:00Z&amp;until={row.start + timedelta(days=1):%Y-%m-%d}T00:00:00Z" in page
 
 
-def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:
+def test_history_chart_marks_kicks_reconnects_and_changes(viewer: Client, stream: Stream) -> None:
     make_rollup(0)
     make_session(stream, age_s=3000, ended_ago_s=2000, end_reason="tcp_reset")
     again = make_session(stream, age_s=1959, ended_ago_s=1000, end_reason="kicked", stop_note="Wrong camera.")
@@ -218,7 +218,7 @@ def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:
     assert [row["kind"] for row in rows] == ["key.rotate", "kick", "config.changed", "reconnect"]
 
 
-def test_broadcasts_are_listed_as_a_whole(viewer: Client) -> None:
+def test_broadcast_over_several_hours_is_listed_once_with_its_sums(viewer: Client) -> None:
     make_rollup(0)
     begin = hour(26)
     value = begin.isoformat()
@@ -246,7 +246,7 @@ def test_keyframe_intervals_and_refusals_are_counted(viewer: Client) -> None:
     assert "50.0 % accepted" in text_of(viewer, URL)
 
 
-def test_streams_are_typed_where_there_are_many(viewer: Client) -> None:
+def test_stream_choice_is_a_text_field_beyond_a_number_of_streams(viewer: Client) -> None:
     for number in range(FEW_STREAMS):
         make_stream(f"cam-{number}")
         make_rollup(1, name=f"cam-{number}")
@@ -394,7 +394,9 @@ def test_a_failed_run_is_shown_with_its_reason(viewer: Client) -> None:
     assert lacks(page, "The last run failed", "SparkException: &lt;b&gt;no&lt;/b&gt;") == []
 
 
-def test_without_java_it_says_what_to_install(analyst: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+def test_history_without_java_says_what_to_install(
+    analyst: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
     make_rollup(0)
     hide_java(monkeypatch)
     settings.REDIS_URL = ""

@@ -112,7 +112,7 @@ def report(scope: str, lake: Path) -> Any:
 
 @pytest.mark.both_forms
 @pytest.mark.usefixtures("history")
-def test_pages_files_and_answers_say_the_same(viewer: Client, lake: Path, settings: Settings) -> None:
+def test_history_is_the_same_from_the_lake_as_from_the_database(viewer: Client, lake: Path, settings: Settings) -> None:
     before = shown(viewer)
     reports = {scope: report(scope, lake) for scope in ("", "live", "live/cam-1")}
     assert before["live/cam-1"][0].samples == 25 * 20
@@ -131,7 +131,9 @@ def test_pages_files_and_answers_say_the_same(viewer: Client, lake: Path, settin
 
 
 @pytest.mark.usefixtures("history")
-def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings: Settings, tmp_path: Path) -> None:
+def test_unreadable_lake_hours_are_reported_on_pages_files_and_api(
+    viewer: Client, lake: Path, settings: Settings, tmp_path: Path
+) -> None:
     settings.HOURS_IN_DATABASE = BY_SIZE
     make_rollup(24, grain=Grain.DAY)
     bring(lake)
@@ -167,7 +169,7 @@ def note_hours(count: int, **fields: Any) -> None:
     )
 
 
-def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, lake: Path) -> None:
+def test_rollups_over_too_many_lake_hours_are_refused_or_shown_by_day(viewer: Client, lake: Path) -> None:
     note_hours(MOST_HOURS + 1, lake_only="stream,key")
     make_rollup(24, grain=Grain.DAY)
     answer = viewer.get("/api/v1/rollups")
@@ -183,7 +185,7 @@ def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, la
     assert viewer.get("/analytics/?stream=live/cam-1&range=7d&grain=hour").context["period"].grain == Grain.HOUR
 
 
-def test_a_stream_is_found_by_its_days(viewer: Client, stream: Any, lake: Path) -> None:
+def test_stream_with_only_daily_rollups_is_offered(viewer: Client, stream: Any, lake: Path) -> None:
     make_rollup(24, stream.name, grain=Grain.DAY)
     page = viewer.get("/analytics/")
     assert page.context["history"].path == f"live/{stream.name}"
@@ -228,7 +230,7 @@ def lacking() -> None:
 
 
 @pytest.mark.parametrize("page", [PAGE, COMPARED])
-def test_pages_name_hours_that_lack_something_by_their_zone(viewer: Client, page: str) -> None:
+def test_pages_list_incomplete_hours_in_the_users_time_zone(viewer: Client, page: str) -> None:
     lacking()
     assert told(at_home(viewer, "Europe/Berlin"), page) == {
         "damaged_files": "2 hours are incomplete: 4 files could not be read: 4 Nov 2026, 14:00; 4 Nov 2026, 15:00",
@@ -241,21 +243,21 @@ def test_pages_name_hours_that_lack_something_by_their_zone(viewer: Client, page
 
 
 @pytest.mark.parametrize("page", [PAGE, COMPARED])
-def test_pages_of_whole_hours_say_nothing_of_it(viewer: Client, page: str) -> None:
+def test_pages_of_complete_hours_show_no_incomplete_note(viewer: Client, page: str) -> None:
     make_rollup(start=NOON)
     done(NOON, 3)
     done(NOON + 200 * AN_HOUR, damaged_files=1)
     assert told(viewer, page) == {}
 
 
-def test_a_stream_of_which_there_is_nothing_may_have_been_in_the_file(viewer: Client) -> None:
+def test_stream_without_rows_in_a_damaged_hour_shows_the_incomplete_note(viewer: Client) -> None:
     make_rollup(start=NOON, name="cam-2")
     done(NOON, damaged_files=1)
     assert told(viewer, PAGE) == {"damaged_files": "1 hour is incomplete: 1 file could not be read: 4 Nov 2026, 12:00"}
 
 
 @pytest.mark.both_forms
-def test_the_api_lists_hours_that_lack_something(viewer: Client) -> None:
+def test_api_lists_incomplete_hours(viewer: Client) -> None:
     lacking()
 
     def found(query: str) -> list[dict[str, Any]]:
@@ -274,7 +276,7 @@ def test_the_api_lists_hours_that_lack_something(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "live", "live/cam-1"])
-def test_reports_name_them_by_the_clock_of_their_zone(client: Client, viewer: Client, scope: str) -> None:
+def test_reports_list_incomplete_hours_in_their_time_zone(client: Client, viewer: Client, scope: str) -> None:
     on_air("live/cam-1", NOON)
     done(NOON, damaged_files=1, late_rows=20)
     document = made(client, scope)
@@ -295,7 +297,7 @@ def test_reports_name_them_by_the_clock_of_their_zone(client: Client, viewer: Cl
     assert damaged["words"] in page
 
 
-def test_reports_of_whole_hours_say_nothing_of_it(client: Client) -> None:
+def test_reports_of_complete_hours_have_no_incomplete_note(client: Client) -> None:
     on_air("live/cam-1", NOON)
     done(NOON)
     document = made(client, "")
@@ -303,7 +305,7 @@ def test_reports_of_whole_hours_say_nothing_of_it(client: Client) -> None:
     assert document["notes"] == []
 
 
-def test_where_all_files_were_damaged_no_report_says_that_nothing_was_recorded(client: Client) -> None:
+def test_report_with_all_files_damaged_says_publishing_is_not_known(client: Client) -> None:
     done(NOON, damaged_files=3)
     document = made(client, "")
     assert (

@@ -68,7 +68,7 @@ def test_a_failed_run_says_why_and_what_to_do(viewer: Client) -> None:
 
 
 @pytest.mark.both_forms
-def test_filters_and_pages(viewer: Client) -> None:
+def test_job_runs_are_filtered_and_paged(viewer: Client) -> None:
     for _ in range(30):
         make_run()
     failed = make_run(state="failed", trigger="command", error_code="lost")
@@ -105,7 +105,7 @@ def test_the_table_has_what_was_done_in_the_range(viewer: Client) -> None:
     assert "7,654,321" in text_of(viewer, URL)
 
 
-def test_where_spark_runs_is_what_the_workers_tell(viewer: Client) -> None:
+def test_jobs_page_shows_spark_location_reported_by_workers(viewer: Client) -> None:
     def tell(name: str, **detail: str) -> None:
         now = timezone.now()
         fields = {"kind": "worker_analytics", "started_at": now, "seen_at": now, "detail": detail}
@@ -189,7 +189,7 @@ def test_all_that_failed_is_retried(broker: None, analyst: Client) -> None:
         ("yesterday", "today", "Enter a valid date"),
     ],
 )
-def test_a_range_that_is_none_is_explained(analyst: Client, since: str, until: str, said: str) -> None:
+def test_invalid_recompute_range_is_refused_with_a_reason(analyst: Client, since: str, until: str, said: str) -> None:
     answer = analyst.post(f"{URL}recompute", {"since": since, "until": until})
     assert answer.status_code == 422
     page = answer.content.decode()
@@ -199,7 +199,9 @@ def test_a_range_that_is_none_is_explained(analyst: Client, since: str, until: s
     assert not AuditEntry.objects.exists()
 
 
-def test_a_range_is_computed_anew(broker: None, analyst: Client, settings: Any, tmp_path: Any) -> None:
+def test_recompute_of_a_range_queues_a_run_and_is_audited(
+    broker: None, analyst: Client, settings: Any, tmp_path: Any
+) -> None:
     settings.LAKE_DIR = tmp_path
     part = make_hour(5)
     day = make_hour(5, Grain.DAY)

@@ -134,7 +134,7 @@ def test_a_link_can_not_be_made_a_key_that_goes_on_air(manager: Client, key: Str
 
 
 @pytest.mark.parametrize("path", ["/t/", "/t/progress"])
-def test_the_page_is_kept_and_told_nowhere(db: None, path: str) -> None:
+def test_test_link_page_is_not_cached_indexed_framed_or_sent_as_referrer(db: None, path: str) -> None:
     answer = Client().get(path)
     assert answer["Cache-Control"] == "no-store"
     assert answer["Referrer-Policy"] == "no-referrer"
@@ -146,13 +146,13 @@ def test_the_page_is_kept_and_told_nowhere(db: None, path: str) -> None:
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("secret", ["", "x", "rk_" + "x" * 32, "\x00", "rk_" + "é" * 40, "r" * 5000, "' OR 1=1 --"])
-def test_what_opens_nothing_is_answered_alike(db: None, secret: str) -> None:
+def test_invalid_test_link_secrets_get_the_same_404(db: None, secret: str) -> None:
     answer = ask(secret)
     assert (answer.status_code, answer.json()) == (404, {"detail": pages.UNKNOWN})
 
 
 @pytest.mark.both_forms
-def test_no_other_key_opens_it_and_an_expired_one_says_no_more(manager: Client, key: StreamKey) -> None:
+def test_ordinary_key_and_expired_test_link_get_the_unknown_answer(manager: Client, key: StreamKey) -> None:
     ordinary = keys.create(stream=key.stream, test_only=True)
     assert ask(ordinary.secret).json() == {"detail": pages.UNKNOWN}
     secret = make(manager, key)
@@ -229,7 +229,7 @@ def test_the_verdict_stays_when_the_encoder_has_stopped(manager: Client, key: St
     assert step(ask(secret), "verdict")["state"] == "warn"
 
 
-def test_a_link_and_an_address_are_answered_so_often_at_most(
+def test_test_link_requests_are_rate_limited_per_link_and_address(
     manager: Client, key: StreamKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "OF_LINK", Limit("test-link", 3, 60))

@@ -70,7 +70,7 @@ def test_a_form_that_is_sent_again_by_the_browser_makes_nothing(manager: Client,
         ({"expires_at": "soon"}, "expires_at", "valid date"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(
+def test_invalid_key_form_reports_the_error_at_its_field(
     manager: Client, stream: Stream, fields: dict[str, str], where: str, words: str
 ) -> None:
     answer = create(manager, **fields)

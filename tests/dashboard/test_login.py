@@ -110,7 +110,7 @@ def test_strangers_lock_no_owner_out(mira: User) -> None:
         assert TOO_MANY in log_in(Client(), PASSWORD, address=address)
 
 
-def test_a_browsers_cookie_is_no_way_round(mira: User, noor: User) -> None:
+def test_device_cookie_stolen_or_forged_does_not_bypass_the_lock(mira: User, noor: User) -> None:
     owner, other = Client(), Client()
     assert log_in(owner, PASSWORD) == log_in(other, PASSWORD, "noor") == "in"
     name = accounts.cookie_name("mira")
@@ -139,7 +139,7 @@ def test_the_admin_has_no_log_in_of_its_own(client: Client, db: None) -> None:
     assert "Settings are for the roles admin and key manager" in answer.content.decode()
 
 
-def test_what_was_typed_is_in_no_log(client: Client, db: None, caplog: pytest.LogCaptureFixture) -> None:
+def test_typed_user_and_password_are_not_logged(client: Client, db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for _ in range(12):
         log_in(client, "guess-8231", "oops-my-password-4711")
@@ -183,7 +183,7 @@ def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client
 
 
 @pytest.mark.parametrize(("behind_tls", "secure"), [("yes", "True True True"), ("no", "False False False")])
-def test_one_setting_makes_them_secure(behind_tls: str, secure: str, tmp_path: Any) -> None:
+def test_behind_tls_setting_makes_cookies_secure(behind_tls: str, secure: str, tmp_path: Any) -> None:
     environment = {"RTMPWEB_BEHIND_TLS": behind_tls, "RTMPWEB_DATA_DIR": str(tmp_path), "PATH": ""}
     shown = processes.run(*processes.SHELL, SHOW_SETTINGS, only=environment)
     assert shown.stdout.split("\n")[-2] == f"{secure} True True Lax Lax", shown.stderr
@@ -259,7 +259,7 @@ async def test_failures_count_for_the_client_that_a_trusted_proxy_names() -> Non
 
 
 @pytest.mark.parametrize("path", ["/", "/streams/live/cam-1/", "/api/v1/streams", "/api/v1/streams/live/cam-1"])
-def test_who_has_no_role_sees_nothing_and_why(client: Client, stream: Stream, path: str) -> None:
+def test_user_without_role_sees_no_data_and_the_reason(client: Client, stream: Stream, path: str) -> None:
     anonymous = client.get(path)
     page = client_of(make_user()).get(path).content.decode()
     assert "cam-1" not in page.replace("/streams/live/cam-1", "")

@@ -46,7 +46,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 pytestmark = pytest.mark.usefixtures("nothing_scraped")
 
 
-def test_a_stream_and_its_node_in_base_units(client: Client, stream: Stream) -> None:
+def test_stream_and_node_metrics_are_in_base_units(client: Client, stream: Stream) -> None:
     put(snapshot(stream, health="warning", slow_players=2))
     found = scrape(client)
     assert values(found, "rtmpweb_stream_video_bytes_per_second") == {("live", "cam-1"): 310_062.5}
@@ -160,7 +160,7 @@ def test_a_second_scraper_costs_no_collection(
 
 
 @pytest.mark.both_forms
-def test_while_redis_is_away_the_parts_are_still_told(client: Client, db: None) -> None:
+def test_metrics_without_redis_still_contain_part_states(client: Client, db: None) -> None:
     live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     found = scrape(client)
     assert "rtmpweb_part_state" in found
@@ -197,7 +197,7 @@ def counted() -> dict[str, Any]:
     }
 
 
-def test_what_a_node_counted(client: Client, stream: Stream) -> None:
+def test_node_counters_are_exported(client: Client, stream: Stream) -> None:
     put(snapshot(stream), refused_connections=6, **counted())
     found = scrape(client)
     for name, count in COUNTERS.items():
@@ -253,7 +253,7 @@ def test_a_node_of_an_earlier_version_counts_nothing(client: Client, stream: Str
         assert values(found, f"rtmpweb_node_{name}") == {}
 
 
-def test_tries_to_deliver_messages(client: Client, db: None) -> None:
+def test_delivery_tries_are_counted_by_outcome(client: Client, db: None) -> None:
     Outcome = DeliveryCount.Outcome  # noqa: N806 - a class.
     DeliveryCount.objects.create(to="webhook", outcome=Outcome.FAILED, count=12)
     assert {each: count for each, count in values(scrape(client), "rtmpweb_delivery_tries").items() if count} == {
@@ -261,7 +261,7 @@ def test_tries_to_deliver_messages(client: Client, db: None) -> None:
     }
 
 
-def test_the_web_process_tells_of_itself(client: Client, db: None) -> None:
+def test_web_process_exports_its_cpu_time_and_open_files(client: Client, db: None) -> None:
     found = scrape(client)
     assert values(found, "process_cpu_seconds")[()] > 0
     assert values(found, "process_open_fds")[()] > 3

@@ -78,7 +78,9 @@ def parts(client: Client, headers: dict[str, str]) -> dict[str, dict[str, Any]]:
     return {part["kind"]: part for part in answer.json()["items"]}
 
 
-def test_the_cause_is_told_and_nobody_is_said_to_be_gone(client: Client, installation: dict[str, str]) -> None:
+def test_read_only_database_is_degraded_with_cause_and_processes_unknown(
+    client: Client, installation: dict[str, str]
+) -> None:
     with read_only():
         found = parts(client, installation)
     database = found["database"]
@@ -92,7 +94,9 @@ def test_the_cause_is_told_and_nobody_is_said_to_be_gone(client: Client, install
     assert not [part["advice"] for part in found.values() if "Start" in part["advice"]]
 
 
-def test_who_can_write_again_is_given_time_to(client: Client, installation: dict[str, str], settings: Settings) -> None:
+def test_processes_stay_unknown_for_a_time_after_writes_work_again(
+    client: Client, installation: dict[str, str], settings: Settings
+) -> None:
     with read_only():
         parts(client, installation)
     settings.HEARING_S = 60.0
@@ -112,12 +116,14 @@ def test_a_web_process_is_healthy_and_says_which_part_is_not(client: Client, ins
     assert (health["parts"]["database"], health["parts"]["nodes"]) == ("degraded", "ok")
 
 
-def test_what_makes_it_unhealthy_is_never_said_to_be_in_order(client: Client, transactional_db: None) -> None:
+def test_healthz_just_started_without_nodes_is_503_with_nodes_unknown(client: Client, transactional_db: None) -> None:
     answer = client.get("/healthz")  # Just started: no node was heard of.
     assert (answer.status_code, answer.json()["parts"]["nodes"]) == (503, "unknown")
 
 
-def test_pages_are_shown_and_say_it(installation: dict[str, str], settings: Settings) -> None:
+def test_pages_with_read_only_database_are_shown_with_a_banner(
+    installation: dict[str, str], settings: Settings
+) -> None:
     viewer = client_of(make_user("viewer", name="vera"))
     session = make_session(make_stream("cam-1"), ended_ago_s=5)
     now = timezone.now()
@@ -136,7 +142,9 @@ def test_pages_are_shown_and_say_it(installation: dict[str, str], settings: Sett
         assert "The node is down" not in viewer.get(f"/sessions/{session.pk}/").content.decode()
 
 
-def test_who_can_not_be_served_is_told_the_same(client: Client, installation: dict[str, str]) -> None:
+def test_login_and_api_write_with_read_only_database_are_503_with_cause(
+    client: Client, installation: dict[str, str]
+) -> None:
     make_user("admin")
     script = api_token("admin")
     stream = make_stream("cam-1")
@@ -167,7 +175,7 @@ def test_a_node_that_alone_can_not_write_is_not_missing(client: Client, installa
     assert parts(client, installation)["nodes"]["what"] == "2 of 3 media nodes are cut off from the database"
 
 
-def test_a_lock_of_others_is_told_of_once_it_lasts(
+def test_database_lock_of_another_process_is_reported_once_it_lasts(
     client: Client, installation: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if connection.vendor != "sqlite":

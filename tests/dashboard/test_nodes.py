@@ -32,7 +32,7 @@ def api_nodes(client: Client) -> dict[str, dict[str, Any]]:
     return {node["name"]: node for node in answer["items"]}
 
 
-def test_each_state_of_a_node_has_its_word(viewer: Client) -> None:
+def test_node_states_are_shown_on_page_and_api(viewer: Client) -> None:
     now = timezone.now()
     make_node("up")
     make_node("asked", drain_requested_at=now, drain_grace_s=60)
@@ -56,7 +56,7 @@ def test_each_state_of_a_node_has_its_word(viewer: Client) -> None:
         assert f"</svg>{word}</span>" in page
 
 
-def test_a_node_that_ticks_tells_its_figures_and_issues(viewer: Client, stream: Stream) -> None:
+def test_running_node_shows_its_figures_and_issues(viewer: Client, stream: Stream) -> None:
     make_node()
     tell(issues=[issue("node_cpu", "warning", advice="Move streams to another node.")])
     node = api_nodes(viewer)["n1"]
@@ -74,7 +74,7 @@ def test_a_node_that_tells_nothing_has_no_figures(viewer: Client) -> None:
     assert viewer.get("/nodes/n2/").status_code == 404
 
 
-def test_a_packager_beside_the_embedded_server_says_what_it_is(viewer: Client) -> None:
+def test_packager_is_listed_with_its_hls_viewers_and_no_node_figures(viewer: Client) -> None:
     make_node("vm-hls", role=Node.Role.PACKAGER)
     text = viewer.get("/nodes/").content.decode()
     assert "Serves browsers by HLS: 0 viewers now." in text
@@ -102,7 +102,7 @@ def test_a_drain_says_how_many_are_left_and_is_written_down(admin: Client, strea
 
 
 @pytest.mark.parametrize("given", ["", "-5", "soon", "1e9", "9" * 30])
-def test_a_grace_that_is_none_is_the_usual_one(admin: Client, given: str) -> None:
+def test_drain_with_invalid_grace_uses_the_default(admin: Client, given: str) -> None:
     node = make_node()
     admin.post("/nodes/n1/drain", {"grace_s": given})
     node.refresh_from_db()
@@ -120,7 +120,7 @@ def test_a_script_drains_and_resumes(client: Client, db: None) -> None:
     assert AuditEntry.objects.get(action="node.drain").actor == "token admin-script"
 
 
-def test_what_can_not_be_done_says_why(admin: Client) -> None:
+def test_drain_of_a_down_node_is_refused_with_a_reason(admin: Client) -> None:
     make_node(state="down", seen_ago_s=60)
     for way in (
         admin.post("/nodes/n1/drain", headers={"Accept": "application/json"}),
@@ -140,7 +140,7 @@ def test_only_who_may_drain_is_offered_it(viewer: Client, admin: Client) -> None
     assert lacks(page, 'data-ask="drain"', 'data-ask="forget"') == []
 
 
-def test_a_nodes_page_shows_what_is_and_what_was_on_it(viewer: Client, stream: Stream) -> None:
+def test_node_page_shows_current_streams_and_ended_sessions(viewer: Client, stream: Stream) -> None:
     make_node()
     tell(snapshot(stream))
     make_session(stream, ended_ago_s=5, end_reason="tcp_reset", end_description="The encoder closed TCP.")

@@ -46,7 +46,7 @@ def test_a_page_has_a_strict_policy_and_keeps_it(operator: Client, stream: Strea
     assert forbidden(answer.content.decode()) == []
 
 
-def test_the_wall_tells_its_script_where_to_find_what(viewer: Client, stream: Stream) -> None:
+def test_wall_bootstrap_data_has_the_urls_of_its_script(viewer: Client, stream: Stream) -> None:
     data = block(viewer, "/", "bootstrap")
     assert data["ws"] == "/ws/live/"
     assert data["stream_url"].replace("__APP__", "live").replace("__NAME__", "cam-1") == "/streams/live/cam-1/"
@@ -153,7 +153,7 @@ MARK_PAIRS = [
 
 
 @pytest.mark.parametrize("theme", ["light", "system dark", "chosen dark"])
-def test_contrast_keeps_its_floors(theme: str) -> None:
+def test_theme_colours_meet_minimum_contrast(theme: str) -> None:
     tokens = _tokens()[theme]
     low = {
         pair: round(_contrast(tokens[pair[0]], tokens[pair[1]]), 2)
@@ -164,7 +164,7 @@ def test_contrast_keeps_its_floors(theme: str) -> None:
     assert low == {}
 
 
-def test_both_dark_sets_are_one() -> None:
+def test_system_dark_and_chosen_dark_have_equal_colours() -> None:
     tokens = _tokens()
     assert tokens["system dark"] == tokens["chosen dark"]
 
@@ -203,12 +203,12 @@ def test_a_time_in_the_admin_is_short_and_says_its_zone() -> None:
     assert date_format(datetime(2026, 11, 14, 20, 54, tzinfo=UTC), "DATETIME_FORMAT") == "2026-11-14 20:54Z"
 
 
-def test_a_code_becomes_words_and_a_sentence_stays() -> None:
+def test_reason_code_is_shown_in_words_and_other_text_unchanged() -> None:
     assert ui.reason_words("key_unknown") == "Wrong key"
     assert ui.reason_words("The stream key is not known.") == "The stream key is not known."
 
 
-def test_an_icon_escapes_what_it_is_given() -> None:
+def test_icon_escapes_its_arguments() -> None:
     assert '"><script>' not in ui.icon('"><script>', '"><script>')
 
 

@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
     [("narrow", "postgres", "True"), ("shut", "postgres", "False"), ("tester", "nowhere", "False")],
     ids=["a limit", "a role", "a name"],
 )
-def test_only_want_of_room_is_called_so(
+def test_only_connection_limit_errors_count_as_no_room(
     server: PostgresServer, tmp_path: Path, role: str, database: str, expected: str
 ) -> None:
     url = f"postgresql://{role}@127.0.0.1:{server.port}/{database}"
@@ -56,7 +56,7 @@ def test_only_want_of_room_is_called_so(
         "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
     ],
 )
-def test_a_server_without_a_place_is_known_by_its_words(said: str) -> None:
+def test_connection_limit_is_recognized_by_the_error_message(said: str) -> None:
     """Which the driver gives without a code, as there was no connection."""
     assert has_no_room(OperationalError(f'connection to server at "127.0.0.1", port 5432 failed: {said}'))
 

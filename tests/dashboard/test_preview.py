@@ -39,7 +39,9 @@ def refusal(token: str, name: str = "cam-1", **fields: Any) -> str:
 
 
 @pytest.mark.parametrize("policy", Application.PlayPolicy.values)
-def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, stream: Stream, settings: Any, policy: str) -> None:
+def test_viewer_gets_preview_urls_under_any_play_policy(
+    viewer: Client, stream: Stream, settings: Any, policy: str
+) -> None:
     settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = ("127.0.0.1", 8001), ""
     Application.objects.update(play_policy=policy)
     found = urls(viewer)
@@ -50,7 +52,7 @@ def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, stream: Stream
     assert (granted.stream, granted.is_preview, granted.recording) == (stream, True, None)
 
 
-def test_a_token_is_for_a_minute_one_stream_and_what_is_live(viewer: Client, stream: Stream) -> None:
+def test_preview_token_is_valid_for_one_minute_and_one_live_stream(viewer: Client, stream: Stream) -> None:
     make_stream("cam-2")
     Application.objects.update(play_policy=Application.PlayPolicy.TOKEN)
     token = urls(viewer)["ws_url"].partition("?token=")[2]
@@ -81,7 +83,7 @@ def test_the_pages_themselves_have_no_token(viewer: Client, stream: Stream) -> N
         ),
     ],
 )
-def test_only_the_streams_page_may_get_media_and_from_there_alone(
+def test_csp_allows_media_only_on_the_stream_page_from_the_media_listener(
     viewer: Client, stream: Stream, settings: Any, address: Any, base: str, host: str, origins: str
 ) -> None:
     settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE, settings.ALLOWED_HOSTS = address, base, ["*"]
@@ -103,7 +105,7 @@ def test_only_the_streams_page_may_get_media_and_from_there_alone(
     [(None, False, "RTMPWEB_MEDIA"), (("127.0.0.1", 8001), True, "RTMPWEB_MEDIA_URL")],
     ids=["no media listener", "plain http for a page by https"],
 )
-def test_where_it_can_not_be_it_says_what_to_set(
+def test_unavailable_preview_is_503_and_names_the_setting(
     viewer: Client, stream: Stream, settings: Any, address: Any, secure: bool, setting: str
 ) -> None:
     settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = address, ""
@@ -124,7 +126,7 @@ def kept(stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
+def test_viewer_gets_the_thumbnail(kept: None, viewer: Client) -> None:
     assert reverse("dashboard:thumbnail", args=["live", "cam-1"]) == THUMBNAIL
     answer = viewer.get(THUMBNAIL)
     assert (answer.status_code, answer.content, answer["Content-Type"]) == (200, PICTURE.image, "image/webp")
@@ -133,7 +135,7 @@ def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
         assert viewer.get(f"/streams/live/{name}/thumbnail.webp").status_code == 404
 
 
-def test_a_browser_keeps_it_and_the_one_that_a_snapshot_names_never_changes(kept: None, viewer: Client) -> None:
+def test_thumbnail_is_cached_by_etag_and_versioned_one_is_immutable(kept: None, viewer: Client) -> None:
     named = viewer.get(f"{THUMBNAIL}?v={PICTURE.at_ms}")
     assert named["Cache-Control"] == "private, max-age=900, immutable"
     other = viewer.get(f"{THUMBNAIL}?v=1")
@@ -144,7 +146,7 @@ def test_a_browser_keeps_it_and_the_one_that_a_snapshot_names_never_changes(kept
 
 
 @pytest.mark.both_forms
-def test_who_looks_at_it_watches_the_stream(kept: None, viewer: Client, client: Client) -> None:
+def test_thumbnail_request_of_a_viewer_marks_the_stream_watched(kept: None, viewer: Client, client: Client) -> None:
     watched = async_to_sync(get_livestore().awatched)
     client.get(THUMBNAIL)
     viewer.get("/streams/live/none/thumbnail.webp")

@@ -81,7 +81,7 @@ def test_a_node_looks_at_what_is_open_there_alone(stream: Stream) -> None:
     assert used_in(steps_of(asked)) & indexes() == {"session_open_on_node"}
 
 
-def test_what_waits_to_be_told_of_a_stream_is_found_without_what_was_told(stream: Stream) -> None:
+def test_waiting_outbox_events_of_a_stream_are_found_by_index(stream: Stream) -> None:
     event = OutboxEvent.objects.create(kind="publish", once="publish:1", stream=stream, sequence=1)
     with CaptureQueriesContext(connection) as asked:
         assert tasks._has_earlier(event) is False

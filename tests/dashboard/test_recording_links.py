@@ -35,7 +35,7 @@ def policy_of(answer: Any) -> dict[str, str]:
     return {name: sources for name, _, sources in parts}
 
 
-def test_its_page_says_what_it_is_and_has_no_token(viewer: Client, recording: Recording) -> None:
+def test_recording_page_shows_details_and_contains_no_token(viewer: Client, recording: Recording) -> None:
     answer = viewer.get(f"/recordings/{recording.pk}/")
     text = answer.content.decode()
     for words in ("live/show", "1:02:05", "Complete", "?format=mp4", "<video"):
@@ -48,7 +48,9 @@ def test_its_page_says_what_it_is_and_has_no_token(viewer: Client, recording: Re
 
 
 @pytest.mark.parametrize("policy", Application.PlayPolicy.values)
-def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, recording: Recording, policy: str) -> None:
+def test_viewer_gets_recording_player_url_under_any_play_policy(
+    viewer: Client, recording: Recording, policy: str
+) -> None:
     Application.objects.update(play_policy=policy)
     answer = viewer.post(f"/recordings/{recording.pk}/player", headers=BY_SCRIPT)
     assert answer["Cache-Control"] == "private, no-store"
@@ -68,7 +70,7 @@ def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, recording: Rec
         (("127.0.0.1", 8001), "recording", False, 409, "still being recorded"),
     ],
 )
-def test_why_it_can_not_be_looked_at(
+def test_unplayable_recording_says_why(
     viewer: Client, recording: Recording, settings: Any, address: Any, state: str, secure: bool, status: int, words: str
 ) -> None:
     settings.MEDIA_ADDRESS = address
@@ -108,7 +110,7 @@ def test_a_link_leads_to_the_public_address(operator: Client, recording: Recordi
     assert link_of(share(operator, recording)).startswith("https://live.example.org/recordings/")
 
 
-def test_what_can_not_be_shared(operator: Client, recording: Recording, settings: Any) -> None:
+def test_unshareable_recording_is_refused_with_a_reason(operator: Client, recording: Recording, settings: Any) -> None:
     assert share(operator, recording, hours="100000").status_code == 400
 
     def problem() -> str:
@@ -127,7 +129,7 @@ def test_what_can_not_be_shared(operator: Client, recording: Recording, settings
 
 
 @pytest.mark.parametrize(("of_stream", "of_application", "status"), [("none", "public", 422), ("public", "none", 201)])
-def test_the_policy_of_its_stream_goes_first(
+def test_stream_play_policy_overrides_the_application_for_sharing(
     operator: Client, recording: Recording, of_stream: str, of_application: str, status: int
 ) -> None:
     Application.objects.update(play_policy=of_application)
@@ -141,7 +143,7 @@ def anybody() -> Client:
     return Client()
 
 
-def test_whoever_has_it_watches_without_a_log_in(anybody: Client, operator: Client, recording: Recording) -> None:
+def test_recording_link_plays_without_login_or_cookies(anybody: Client, operator: Client, recording: Recording) -> None:
     link = link_of(share(operator, recording))
     answer = anybody.get(link)
     text = answer.content.decode()
@@ -158,7 +160,7 @@ def test_whoever_has_it_watches_without_a_log_in(anybody: Client, operator: Clie
         assert answer[name] == value
 
 
-def test_what_leads_nowhere_is_answered_alike(anybody: Client, recording: Recording, stream: Stream) -> None:
+def test_invalid_recording_links_get_the_same_404(anybody: Client, recording: Recording, stream: Stream) -> None:
     other = made(make_stream("cam-2"), "other")
     token = play_tokens.RECORDING.issue(recording.pk)
     answers = [
@@ -185,7 +187,7 @@ def test_a_link_that_has_expired_says_so(anybody: Client, recording: Recording) 
     assert (answer.status_code, watching.EXPIRED in answer.content.decode()) == (410, True)
 
 
-def test_where_everybody_may_play_it_no_token_is_needed(anybody: Client, recording: Recording) -> None:
+def test_public_recording_needs_no_token_and_newest_of_a_name_is_shown(anybody: Client, recording: Recording) -> None:
     """Of several of the name it is the newest."""
     Application.objects.update(play_recordings="as_live")
     newer = made(Stream.objects.get(), "show", started_at=timezone.now() + timedelta(seconds=1))
@@ -193,7 +195,9 @@ def test_where_everybody_may_play_it_no_token_is_needed(anybody: Client, recordi
     assert anybody.get(f"/recordings/{recording.pk}/watch").status_code == 404
 
 
-def test_it_says_when_it_can_not_be_shown_yet(anybody: Client, recording: Recording, settings: Any) -> None:
+def test_recording_link_is_409_while_recording_and_503_without_media(
+    anybody: Client, recording: Recording, settings: Any
+) -> None:
     link = f"/recordings/{recording.pk}/watch?token={play_tokens.RECORDING.issue(recording.pk)}"
     Recording.objects.update(state="recording")
     assert anybody.get(link).status_code == 409
@@ -203,7 +207,7 @@ def test_it_says_when_it_can_not_be_shown_yet(anybody: Client, recording: Record
     assert "RTMPWEB" not in answer.content.decode(), "which is for operators"
 
 
-def test_nobody_tries_without_end(anybody: Client, recording: Recording) -> None:
+def test_recording_link_attempts_are_rate_limited_per_address(anybody: Client, recording: Recording) -> None:
     statuses = {
         anybody.get(f"/recordings/{recording.pk}/watch").status_code for _ in range(watching.OF_ADDRESS.most + 1)
     }

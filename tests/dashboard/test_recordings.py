@@ -43,7 +43,7 @@ def shown(client: Client, query: str = "") -> list[str]:
     return [row.name for row in client.get(f"/recordings/{query}").context["page"]]
 
 
-def test_the_page_lists_what_there_is(viewer: Client, make: Make) -> None:
+def test_recordings_page_lists_recordings_newest_first(viewer: Client, make: Make) -> None:
     make("old", 1)
     make("new", 2, keep=True, description="Imported from a.mp4.")
     assert shown(viewer) == ["new", "old"]
@@ -66,7 +66,9 @@ def test_the_page_lists_what_there_is(viewer: Client, make: Make) -> None:
         ("?name=%00&since=2026-13-40", ["film", "cam", "art"]),
     ],
 )
-def test_filters(viewer: Client, make: Make, query: str, names: list[str]) -> None:
+def test_recordings_are_filtered_by_name_application_state_and_date(
+    viewer: Client, make: Make, query: str, names: list[str]
+) -> None:
     make("art", 1, state="failed")
     make("cam", 2)
     make("film", 3, of=make_stream("x", "vod"))
@@ -79,7 +81,7 @@ def test_without_recordings_the_page_says_what_to_do(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("way", ["page", "session", "token"])
-def test_it_is_deleted_with_its_file(operator: Client, make: Make, folder: Path, way: str) -> None:
+def test_deleting_a_recording_deletes_its_file(operator: Client, make: Make, folder: Path, way: str) -> None:
     row = make()
     if way == "page":
         answer = operator.post(f"/recordings/{row.pk}/delete", headers={"Accept": "application/json"})
@@ -100,7 +102,7 @@ def test_a_deletion_is_written_down(operator: Client, make: Make) -> None:
     assert entry.detail == {"file": row.file, "note": "asked for by the guest"}
 
 
-def test_what_is_being_recorded_stays(operator: Client, make: Make, folder: Path) -> None:
+def test_recording_in_progress_can_not_be_deleted(operator: Client, make: Make, folder: Path) -> None:
     row = make(state="recording")
     answer = operator.delete(f"/api/v1/recordings/{row.pk}")
     assert answer.status_code == 409

@@ -86,7 +86,7 @@ def audited() -> str:
     return json.dumps(list(AuditEntry.objects.values()), default=str)
 
 
-def test_who_manages_keys_adds_and_changes_targets(manager: Client, stream: Stream) -> None:
+def test_key_manager_adds_changes_and_deletes_push_targets(manager: Client, stream: Stream) -> None:
     form = {"label": "YouTube", "url": f"{SERVER}/{SECRET}", "key": "", "starts": "hand", "enabled": "on"}
     answer = manager.post(f"{PAGE}push", form, headers=JSON)
     assert (answer.status_code, answer.json()["detail"]) == (201, "The target is added.")
@@ -120,7 +120,7 @@ def test_who_manages_keys_adds_and_changes_targets(manager: Client, stream: Stre
         ({"starts": "never"}, "is not a valid choice"),
     ],
 )
-def test_what_can_be_no_target_is_said_in_the_form(
+def test_invalid_push_target_is_refused_with_a_reason(
     manager: Client, target: PushTarget, form: dict[str, str], words: str
 ) -> None:
     given = {"label": "Twitch", "url": "rtmp://live.example.org/app", "key": "k-1", "starts": "stream"} | form
@@ -194,7 +194,7 @@ def test_the_page_says_how_each_push_goes(manager: Client, target: PushTarget, l
     assert 'id="pushes"' in text
 
 
-def test_what_was_told_of_a_former_publisher_is_not_said_of_this_one(manager: Client, target: PushTarget) -> None:
+def test_push_failure_of_a_former_session_is_not_shown(manager: Client, target: PushTarget) -> None:
     before = make_session(target.stream, ended_ago_s=30)
     failed(target, before)
     assert "The key is in use already" not in page(manager)
@@ -202,7 +202,7 @@ def test_what_was_told_of_a_former_publisher_is_not_said_of_this_one(manager: Cl
     assert "The key is in use already" not in page(manager)
 
 
-def test_who_may_add_none_sees_no_empty_sections(viewer: Client, stream: Stream) -> None:
+def test_viewer_sees_no_empty_push_and_pull_sections(viewer: Client, stream: Stream) -> None:
     text = page(viewer)
     assert "Pushed to" not in text
     assert "Pulled from" not in text
@@ -273,7 +273,7 @@ def test_a_node_asks_for_the_targets_of_what_it_publishes(target: PushTarget) ->
 
 
 @pytest.mark.both_forms
-def test_what_was_pressed_is_carried_over_for_a_while(stream: Stream) -> None:
+def test_push_start_or_stop_carries_over_to_a_prompt_reconnect_only(stream: Stream) -> None:
     targets = [add(stream, label) for label in ("A", "B", "C")]
     short, long = make_session(stream, age_s=100, ended_ago_s=65), make_session(stream, age_s=900, ended_ago_s=300)
     now = make_session(stream, age_s=60)
@@ -287,7 +287,7 @@ def test_what_was_pressed_is_carried_over_for_a_while(stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_which_sources_a_node_may_pull(stream: Stream) -> None:
+def test_pull_candidates_exclude_disabled_leased_and_undemanded_sources(stream: Stream) -> None:
     node, other = Node.objects.get_or_create(name="n1")[0], Node.objects.create(name="n2")
     streams = {name: make_stream(name) for name in ("free", "mine", "theirs", "lost", "demand", "off")}
     now = timezone.now()
@@ -326,7 +326,7 @@ def call(client: Client, method: str, path: str, body: Any = None) -> Any:
     return client.generic(method, path, json.dumps(body) if body is not None else "", "application/json")
 
 
-def test_the_api_lists_adds_changes_starts_stops_and_deletes(admin: Client, stream: Stream) -> None:
+def test_api_manages_starts_and_stops_push_targets(admin: Client, stream: Stream) -> None:
     made = call(admin, "POST", f"{API}/pushes", {"label": "YouTube", "url": f"{SERVER}/{SECRET}"})
     assert made.status_code == 201
     pk = made.json()["id"]
@@ -367,7 +367,7 @@ def test_the_api_lists_adds_changes_starts_stops_and_deletes(admin: Client, stre
     assert call(admin, "POST", f"{one}/start").status_code == 404
 
 
-def test_the_apis_pull_source(admin: Client, stream: Stream) -> None:
+def test_api_sets_changes_and_deletes_the_pull_source(admin: Client, stream: Stream) -> None:
     assert call(admin, "GET", f"{API}/pull").status_code == 404
     put = call(admin, "PUT", f"{API}/pull", {"url": SOURCE, "when": "demand"})
     assert put.status_code == 200
@@ -383,7 +383,7 @@ def test_the_apis_pull_source(admin: Client, stream: Stream) -> None:
 # --- The wall ---
 
 
-def test_the_wall_is_told_how_many_not_which(target: PushTarget) -> None:
+def test_wall_card_has_push_counts_without_the_targets(target: PushTarget) -> None:
     now = snapshots.snapshot(target.stream_id, pushes=[{"target": target.pk}], pushing={"live": 1, "failing": 0})
     assert card(now)["pushing"] == {"live": 1, "failing": 0}
     assert "pushes" not in card(now)
@@ -391,7 +391,7 @@ def test_the_wall_is_told_how_many_not_which(target: PushTarget) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_wall_hears_of_a_change_at_once() -> None:
+async def test_wall_receives_a_changed_push_count_at_once() -> None:
     before, now = snapshots.snapshot(1), snapshots.snapshot(1, pushing={"live": 0, "failing": 1})
     changes = json.loads(await WallFeed().changes({1: before}, {1: now}))
     assert changes[0]["pushing"] == {"live": 0, "failing": 1}
@@ -400,7 +400,7 @@ async def test_the_wall_hears_of_a_change_at_once() -> None:
 # --- The admin ---
 
 
-def test_the_admin_sets_up_both_and_shows_no_secret(boss: Client, stream: Stream) -> None:
+def test_admin_manages_push_targets_and_pull_sources_without_secrets(boss: Client, stream: Stream) -> None:
     form = {"stream": stream.pk, "label": "YouTube", "url": SERVER, "key": SECRET, "starts": "stream", "enabled": "on"}
     assert boss.post("/admin/ingest/pushtarget/add/", form).status_code == 302
     target = PushTarget.objects.get()

@@ -45,7 +45,7 @@ def test_without_reports_and_plans_the_page_says_how_they_come(viewer: Client, a
 
 
 @pytest.mark.both_forms
-def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client) -> None:
+def test_reports_are_listed_newest_first_with_delivery_results(viewer: Client) -> None:
     now = timezone.now()
     plan = make_plan()
     old = make_report(plan=plan, made_at=now - timedelta(days=7))
@@ -60,7 +60,7 @@ def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client)
 
 
 @pytest.mark.both_forms
-def test_filters(viewer: Client) -> None:
+def test_reports_are_filtered_by_kind_plan_scope_and_completeness(viewer: Client) -> None:
     plan = make_plan()
     weekly = make_report(plan=plan)
     daily = make_report(kind="daily", scope="live/cam-1", hours_done=1)
@@ -105,7 +105,7 @@ def test_only_who_may_change_plans_is_led_to_the_admin(boss: Client) -> None:
     assert "Edit schedules" in text_of(boss, URL)
 
 
-def test_the_sheet_says_what_the_document_says(viewer: Client) -> None:
+def test_report_page_shows_the_contents_of_its_document(viewer: Client) -> None:
     page = text_of(viewer, f"{URL}{make_report().pk}/")
     for words in (
         "Weekly stream report",
@@ -194,14 +194,16 @@ MARKUP = {"lede": "**<i>x</i>** & more", "streams": [stream_row('"><script>alert
     ],
     ids=["incomplete", "of nothing", "never markup"],
 )
-def test_a_sheet_says_what_is_odd(viewer: Client, fields: Any, words: list[str]) -> None:
+def test_report_page_handles_incomplete_empty_and_markup_documents(
+    viewer: Client, fields: Any, words: list[str]
+) -> None:
     page = text_of(viewer, f"{URL}{make_report(document(**fields), hours_done=165).pk}/")
     assert [each for each in words if each not in page] == []
     assert "<script>alert" not in page
 
 
 @pytest.mark.slow("a PDF of thousands of streams is drawn")
-def test_of_very_many_streams_the_page_and_the_pdf_show_the_worst(viewer: Client) -> None:
+def test_report_page_and_pdf_of_many_streams_show_the_worst_only(viewer: Client) -> None:
     many = [stream_row(f"live/cam-{number}") for number in range(MOST_ROWS + 5)]
     report = make_report(document(streams=many))
     page = text_of(viewer, f"{URL}{report.pk}/")
@@ -214,7 +216,7 @@ def test_of_very_many_streams_the_page_and_the_pdf_show_the_worst(viewer: Client
     assert viewer.get(f"{URL}{report.pk}/report.csv").content.count(b"\n") == MOST_ROWS + 6
 
 
-def test_deliveries_are_with_the_report_for_those_who_send(viewer: Client, analyst: Client) -> None:
+def test_report_deliveries_are_shown_to_analysts_and_not_to_viewers(viewer: Client, analyst: Client) -> None:
     report = make_report()
     make_delivery(report, "a@example.org", state=SENT, ended_at=timezone.now())
     make_delivery(report, "b@example.org", error="451 try later")
@@ -263,7 +265,7 @@ def test_a_chart_of_nothing_is_empty() -> None:
 
 @pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 @pytest.mark.parametrize("base", ["/reports/{}/report", "/api/v1/reports/{}"])
-def test_the_files_say_the_same(viewer: Client, base: str) -> None:
+def test_report_csv_and_pdf_have_the_documents_contents(viewer: Client, base: str) -> None:
     """The percentiles with one decimal in the CSV, and with all in the document."""
     rows = [stream_row("cam-1", p5=4620.123456, p50=5890.987654, p95=None), stream_row("cam-2")]
     report = make_report(document(streams=rows), scope="live")
@@ -281,13 +283,13 @@ def test_the_files_say_the_same(viewer: Client, base: str) -> None:
     assert viewer.get(f"{base}.exe").status_code == 404
 
 
-def test_the_whole_document_is_a_file_and_an_answer(viewer: Client) -> None:
+def test_report_document_is_served_as_json_by_page_and_api(viewer: Client) -> None:
     report = make_report(document(streams=[stream_row("cam-1", p50=5890.987654)]))
     assert json.loads(viewer.get(f"{URL}{report.pk}/report.json").content) == report.document
     assert viewer.get(f"/api/v1/reports/{report.pk}").json()["document"] == report.document
 
 
-def test_the_archive_and_one_of_it(viewer: Client) -> None:
+def test_api_lists_reports_without_documents(viewer: Client) -> None:
     report = make_report()
     answer = viewer.get("/api/v1/reports").json()
     assert answer["count"] == 1
@@ -302,7 +304,7 @@ def test_the_archive_and_one_of_it(viewer: Client) -> None:
 @pytest.mark.parametrize(
     "query", ["from=2026-11-14&to=2026-11-01", "to=9999-12-31T23:59-12:00", "from=0001-01-01T00:00%2B14:00"]
 )
-def test_no_time_at_all_is_said(viewer: Client, query: str) -> None:
+def test_api_refuses_an_impossible_time_range(viewer: Client, query: str) -> None:
     answer = viewer.get(f"/api/v1/reports?{query}")
     assert answer.status_code == 422
     assert "later than" in answer.text or "the year" in answer.text

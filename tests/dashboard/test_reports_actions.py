@@ -43,7 +43,9 @@ BY_ANOTHER = subprocess_jobs.report
         ),
     ],
 )
-def test_one_is_made(analyst: Client, stream: Stream, wish: dict[str, str], since: str, until: str) -> None:
+def test_api_makes_a_report_of_the_requested_period_and_scope(
+    analyst: Client, stream: Stream, wish: dict[str, str], since: str, until: str
+) -> None:
     answer = analyst.post("/api/v1/reports", wish, content_type=JSON)
     assert answer.status_code == 201, answer.content
     made = answer.json()
@@ -65,14 +67,16 @@ def test_one_is_made(analyst: Client, stream: Stream, wish: dict[str, str], sinc
         ({"kind": "daily", "scope": "live/none"}, "no application or stream live/none."),
     ],
 )
-def test_what_can_not_be_made_is_said(analyst: Client, stream: Stream, wish: dict[str, str], problem: str) -> None:
+def test_api_refuses_an_invalid_report_with_a_reason(
+    analyst: Client, stream: Stream, wish: dict[str, str], problem: str
+) -> None:
     answer = analyst.post("/api/v1/reports", wish, content_type=JSON)
     assert answer.status_code == 400
     assert problem in answer.json()["detail"]
     assert not Report.objects.exists()
 
 
-def test_of_hours_not_computed_it_does_not_say_that_nothing_was_published(analyst: Client, settings: Any) -> None:
+def test_report_of_uncomputed_hours_says_nothing_has_been_computed_yet(analyst: Client, settings: Any) -> None:
     recorded = settings.LAKE_DIR / "samples/v=1/dt=2026-11-04/hr=12/n1-1-1.parquet"
     recorded.parent.mkdir(parents=True)
     recorded.write_bytes(b"PAR1")
@@ -133,7 +137,7 @@ def test_a_plan_s_change_and_deletion_reach_the_schedule(boss: Client) -> None:
     assert AuditEntry.objects.filter(action="report_plan.delete").exists()
 
 
-def test_what_is_wrong_with_a_plan_is_explained(boss: Client, stream: Stream) -> None:
+def test_invalid_report_plan_is_refused_with_a_reason(boss: Client, stream: Stream) -> None:
     make_stream("other", app="cams")
     assert "nobody is no e-mail address" in refusal(boss, recipients="ops@example.org\nnobody")
     assert "There is no application nowhere" in refusal(boss, app="nowhere")
@@ -142,7 +146,7 @@ def test_what_is_wrong_with_a_plan_is_explained(boss: Client, stream: Stream) ->
     assert "Enter a valid time" in refusal(boss, send_at="25:00")
 
 
-def test_a_name_is_taken_once(boss: Client) -> None:
+def test_duplicate_report_plan_name_is_refused(boss: Client) -> None:
     ReportPlan.objects.create(name="Each Monday", kind="daily")
     answer = boss.post(ADD, PLAN)
     assert "Another report schedule has this name" in answer.content.decode()
@@ -262,7 +266,9 @@ def computed(begins: datetime) -> None:
         ({"kind": "broadcast", "scope": "live/cam-1", "day": "9999-12-31"}, "The period has to be in the years"),
     ],
 )
-def test_what_can_t_be_made_is_explained(analyst: Client, stream: Stream, form: dict[str, str], said: str) -> None:
+def test_report_form_with_invalid_input_is_refused_with_a_reason(
+    analyst: Client, stream: Stream, form: dict[str, str], said: str
+) -> None:
     answer = analyst.post(f"{URL}make", {"kind": "weekly", "time_zone": "UTC"} | form)
     assert answer.status_code == 422
     page = answer.content.decode()
@@ -271,7 +277,7 @@ def test_what_can_t_be_made_is_explained(analyst: Client, stream: Stream, form: 
     assert not Report.objects.exists()
 
 
-def test_while_another_is_made_pages_and_api_say_so(analyst: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_making_a_report_while_another_is_made_is_503(analyst: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess_jobs, "report", BY_ANOTHER)
     monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
     report = make_report()
@@ -323,19 +329,19 @@ def test_recipients_that_are_none_are_explained(analyst: Client, recipients: str
     assert not ReportDelivery.objects.exists()
 
 
-def test_a_page_without_a_mail_server_says_so(analyst: Client, settings: Any) -> None:
+def test_report_page_without_mail_server_names_the_setting(analyst: Client, settings: Any) -> None:
     settings.EMAIL_URL = ""
     assert "RTMPWEB_EMAIL_URL" in text_of(analyst, f"{URL}{make_report().pk}/")
 
 
-def test_who_gets_reports_is_not_in_the_log_that_any_viewer_sees(viewer: Client) -> None:
+def test_report_recipients_are_not_in_the_viewers_delivery_log(viewer: Client) -> None:
     make_delivery(make_report(), "ops@example.org", state="done")
     assert "ops@example.org" not in viewer.get("/alerts/deliveries/").content.decode()
     assert viewer.get("/api/v1/deliveries", headers=api_token("viewer")).json()["count"] == 0
 
 
 @pytest.mark.both_forms
-def test_who_has_got_a_report_is_known_for_as_long_as_it_is_there(settings: Any) -> None:
+def test_report_deliveries_are_not_pruned_while_the_report_exists(settings: Any) -> None:
     settings.KEEP_HOOKS_DAYS = 7
     make_delivery(make_report(), "ops@example.org", state="done", ended_at=timezone.now() - timedelta(days=30))
     tasks.prune_told()

@@ -347,7 +347,7 @@ def _expected(who: str, needs: str) -> str:
 
 @pytest.mark.usefixtures("ends_are_told")
 @pytest.mark.parametrize("row", TABLE)
-def test_who_gets_in(there: dict[str, Any], row: str) -> None:
+def test_each_route_admits_only_the_roles_of_the_table(there: dict[str, Any], row: str) -> None:
     needs = TABLE[row]
     found = {who: _outcome(_ask(_client(who), row, there)) for who in VISITORS}
     assert found == {who: _expected(who, needs) for who in VISITORS}
@@ -355,7 +355,7 @@ def test_who_gets_in(there: dict[str, Any], row: str) -> None:
 
 @pytest.mark.usefixtures("ends_are_told")
 @pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
-def test_whose_token_gets_in(there: dict[str, Any], row: str) -> None:
+def test_each_api_route_admits_only_tokens_of_the_roles_of_the_table(there: dict[str, Any], row: str) -> None:
     secrets = {role: access.create_token(name=role, role=role).secret for role in ROLES}
     revoked = access.create_token(name="revoked", role="admin")
     access.revoke_token(token=revoked.token)
@@ -368,14 +368,14 @@ def test_whose_token_gets_in(there: dict[str, Any], row: str) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if not row.startswith("GET ")])
-def test_what_changes_something_asks_for_the_csrf_token(there: dict[str, Any], row: str) -> None:
+def test_each_writing_route_requires_the_csrf_token(there: dict[str, Any], row: str) -> None:
     client = _client("superuser", enforce_csrf_checks=True)
     assert _ask(client, row, there).status_code == HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_whose_websocket_stays_open(path: str) -> None:
+async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: str) -> None:
     there, cookies = await _open_house()
     expected = {"anonymous": "4401", "no role": "4403"}
     found = {}
@@ -428,7 +428,7 @@ SETS_UP = ("key manager", "admin")
 
 
 @pytest.mark.parametrize("who", ["no role", *ROLES])
-def test_the_admin_without_the_staff_mark_is_for_whose_role_sets_something_up(db: None, who: str) -> None:
+def test_admin_without_staff_flag_is_open_only_to_configuring_roles(db: None, who: str) -> None:
     client = _client(who)
     seen = set()
     for model in STAFF_SEES:
@@ -482,13 +482,13 @@ def _methods() -> dict[str, dict[str, str]]:
     return found
 
 
-def test_every_url_has_its_row() -> None:
+def test_every_url_is_in_the_role_table() -> None:
     routes = {route for route, _ in _routes(get_resolver().url_patterns) if not route.startswith("admin/")}
     missing = sorted(routes - _methods().keys() - ELSEWHERE.keys())
     assert not missing, f"These URLs have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
 
 
-def test_every_method_has_its_row(there: dict[str, Any]) -> None:
+def test_methods_missing_from_the_role_table_are_405(there: dict[str, Any]) -> None:
     """What isn't in the table is no method of its URL."""
     client = _client("superuser")
     missing = []
@@ -500,7 +500,7 @@ def test_every_method_has_its_row(there: dict[str, Any]) -> None:
     assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
 
 
-def test_every_websocket_has_its_row() -> None:
+def test_every_websocket_is_in_the_role_table() -> None:
     def resolves(path: str, pattern: URLPattern) -> bool:
         return pattern.resolve(path.format(**IDS).lstrip("/")) is not None
 
@@ -509,6 +509,6 @@ def test_every_websocket_has_its_row() -> None:
     assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='SOCKETS')}"
 
 
-def test_every_list_of_the_admin_has_its_row() -> None:
+def test_every_admin_list_is_in_the_role_table() -> None:
     missing = {model._meta.label_lower for model in admin.site._registry} - STAFF_SEES.keys()
     assert not missing, f"These have no row in STAFF_SEES of tests/dashboard/test_roles.py: {', '.join(missing)}."

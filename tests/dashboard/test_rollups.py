@@ -27,7 +27,7 @@ URL = "/api/v1/rollups"
 
 
 @pytest.mark.both_forms
-def test_streams_are_listed_unasked(viewer: Client) -> None:
+def test_rollups_api_lists_streams_by_default(viewer: Client) -> None:
     first, second = make_rollup(2), make_rollup(1)
     make_rollup(1, name="another")
     make_rollup(0, grain=Grain.DAY)
@@ -103,7 +103,7 @@ def test_metrics_follow_from_the_sums_and_are_null_where_they_are_not_defined(vi
         ("limit=1001", "less than or equal to 1000"),
     ],
 )
-def test_what_can_not_be_asked_for_is_said(viewer: Client, query: str, problem: str) -> None:
+def test_rollups_api_refuses_invalid_queries_with_a_reason(viewer: Client, query: str, problem: str) -> None:
     answer = viewer.get(f"{URL}?{query}")
     assert answer.status_code == 422
     (said,) = answer.json()["detail"]
@@ -173,7 +173,7 @@ def counted(client: Client, time: str, rows: str = ROLLUPS) -> int | None:
 
 
 @pytest.mark.both_forms
-def test_who_came_again_is_counted_once(viewer: Client) -> None:
+def test_returning_player_is_counted_once_over_several_hours(viewer: Client) -> None:
     hour(MONDAY, "ann", "bob")
     hour(MONDAY + HOUR, "bob", "cy")
     hour(MONDAY + 2 * HOUR)
@@ -184,7 +184,7 @@ def test_who_came_again_is_counted_once(viewer: Client) -> None:
     assert counted(viewer, "from=2026-11-03&to=2026-11-04") is None, "nothing is known of it"
 
 
-def test_days_are_read_and_hours_beside_them(viewer: Client) -> None:
+def test_unique_players_combine_whole_days_with_remaining_hours(viewer: Client) -> None:
     """The days have, for this test, players that their hours do not have: by them is seen what was read."""
     for number in range(4):
         hour(MONDAY + number * DAY, f"hour {number}")
@@ -210,12 +210,12 @@ def test_days_are_read_and_hours_beside_them(viewer: Client) -> None:
         "from=0001-01-01&to=0001-01-02&grain=day",
     ],
 )
-def test_of_a_time_without_bounds_it_is_not_told(viewer: Client, query: str) -> None:
+def test_unique_players_of_an_unbounded_time_are_null(viewer: Client, query: str) -> None:
     hour(MONDAY, "ann")
     assert counted(viewer, query) is None
 
 
-def test_it_is_told_of_one_thing_that_players_are_known_of(viewer: Client) -> None:
+def test_unique_players_are_given_only_for_a_single_stream_or_application(viewer: Client) -> None:
     hour(MONDAY, "ann")
     watched(MONDAY, ["ann", "bob"], dimension=Dimension.APP, value="live")
     make_rollup(start=MONDAY, dimension=Dimension.KEY, value="1", unique_players=None)
@@ -227,7 +227,7 @@ def test_it_is_told_of_one_thing_that_players_are_known_of(viewer: Client) -> No
     assert counted(viewer, time, "/api/v1/rollups?by=key&value=1&") is None
 
 
-def test_of_too_many_sketches_it_is_not_told(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unique_players_of_too_many_sketches_are_null(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         hour(MONDAY + number * HOUR, "ann")
     monkeypatch.setattr(rollups, "MOST_SKETCHES", 3)
@@ -236,13 +236,13 @@ def test_of_too_many_sketches_it_is_not_told(viewer: Client, monkeypatch: pytest
     assert counted(viewer, "from=2026-11-02&to=2026-11-03") is None
 
 
-def test_where_an_hour_has_players_but_no_sketch_it_is_not_told(viewer: Client) -> None:
+def test_unique_players_are_null_if_an_hour_lacks_its_sketch(viewer: Client) -> None:
     hour(MONDAY, "ann")
     make_rollup(start=MONDAY + HOUR, unique_players=4)
     assert counted(viewer, "from=2026-11-02&to=2026-11-03") is None
 
 
-def test_the_page_has_them_beside_the_time_before(viewer: Client) -> None:
+def test_history_page_shows_unique_players_and_those_of_the_period_before(viewer: Client) -> None:
     hour(MONDAY - 7 * DAY, "ann")
     hour(MONDAY, "ann", "bob")
     hour(MONDAY + 3 * DAY, "bob", "cy")
@@ -253,7 +253,7 @@ def test_the_page_has_them_beside_the_time_before(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize(("scope", "count"), [("", "5"), ("live", "4"), ("live/cam-1", "3")])
-def test_a_week_s_report_has_them(client: Client, scope: str, count: str) -> None:
+def test_weekly_report_has_unique_players(client: Client, scope: str, count: str) -> None:
     for start, seen in ((MONDAY, ["ann", "bob"]), (MONDAY + 3 * DAY, ["bob", "cy"])):
         hour(start, *seen)
         watched(start, [*seen, "dee"], dimension=Dimension.APP, value="live")
@@ -287,7 +287,7 @@ def test_the_heading_counts_what_is_compared(viewer: Client, streams: int, words
     assert words in text_of(viewer, COMPARED)
 
 
-def test_days_are_summed(viewer: Client) -> None:
+def test_comparison_sums_daily_rollups_of_the_period(viewer: Client) -> None:
     whole_day(days_ago=0, values=[100.0] * 60, reconnects=1, recovery_ms=10_000, unplanned_ends=2, peak_players=5)
     whole_day(days_ago=1, values=[900.0] * 40, live_ms=60_000, player_ms=7_200_000, bad_ms=3_540_000)
     whole_day(days_ago=8, live_ms=999)
@@ -325,7 +325,7 @@ def test_the_last_day_is_summed_by_hour(viewer: Client) -> None:
 
 
 @pytest.mark.both_forms
-def test_it_is_sorted_by_any_column_and_what_has_no_value_comes_last(viewer: Client) -> None:
+def test_comparison_sorts_by_any_column_with_missing_values_last(viewer: Client) -> None:
     whole_day("short", live_ms=1, targeted_ms=100, below_ms=50)
     whole_day("long", live_ms=3, targeted_ms=100, below_ms=10)
     whole_day("middle", live_ms=2)
@@ -358,7 +358,7 @@ def test_keys_have_their_labels_and_never_a_secret(viewer: Client, stream: Strea
     ("by", "value", "shown"),
     [("app", "live", "live"), ("encoder", "OBS 30", "OBS 30"), ("encoder", "", "Unknown"), ("node", "n1", "n1")],
 )
-def test_what_is_compared_is_chosen(viewer: Client, by: str, value: str, shown: str) -> None:
+def test_comparison_dimension_is_chosen_by_the_query(viewer: Client, by: str, value: str, shown: str) -> None:
     whole_day()
     whole_day(dimension=Dimension(by), value=value)
     assert labels(viewer, f"by={by}") == [shown]
@@ -376,7 +376,7 @@ def test_pages_are_bounded_and_keep_the_choice(viewer: Client) -> None:
     assert lacks(page, "pick=live%2Fcam-000&amp;page=2", '<input type="hidden" name="pick" value="live/cam-000">') == []
 
 
-def test_the_chosen_are_in_one_chart(viewer: Client) -> None:
+def test_chosen_rows_are_drawn_in_one_comparison_chart(viewer: Client) -> None:
     for number in range(MAX_CHOSEN + 1):
         whole_day(f"cam-{number}", live_ms=100 - number)
     make_rollup(0, "cam-1", video_kbps_p50=500.0)
@@ -399,7 +399,7 @@ def test_a_wrong_address_is_a_page_nevertheless(viewer: Client, query: str) -> N
     assert viewer.get(f"{COMPARED}?{query}").status_code == 200
 
 
-def test_all_of_it_can_be_taken_away(viewer: Client) -> None:
+def test_comparison_export_has_the_rows_of_all_pages(viewer: Client) -> None:
     for number in range(PAGE_ROWS + 1):
         whole_day(f"cam-{number:03}", live_ms=number, values=[float(number)] * 10)
     answer = viewer.get(f"{COMPARED}export.csv?sort=live_h")

@@ -52,7 +52,7 @@ def test_the_menu_has_settings_for_who_may_change_something(db: None) -> None:
     assert seen == {"viewer": False, "operator": False, "key manager": True, "analyst": False, "admin": True}
 
 
-def test_what_the_environment_sets_is_shown_without_secrets(boss: Client, settings: Any) -> None:
+def test_environment_settings_are_shown_without_secrets(boss: Client, settings: Any) -> None:
     settings.KEEP_SESSIONS_DAYS, settings.EMAIL_URL = 12, "smtp://robot:s3cret@mail.example.org"
     page = boss.get("/settings/").content.decode()
     assert lacks(page, "12 days", "RTMPWEB_KEEP_SESSIONS_DAYS", "RTMPWEB_EMAIL_URL", "for ever") == []
@@ -84,7 +84,7 @@ def test_an_application_is_made_with_what_publishing_takes(boss: Client) -> None
         ({"play_policy": "some"}, "play_policy", "valid choice"),
     ],
 )
-def test_what_is_wrong_of_an_application_is_said_at_its_field(
+def test_invalid_application_form_reports_the_error_at_its_field(
     boss: Client, stream: Stream, given: dict[str, str], field: str, words: str
 ) -> None:
     answer = boss.post("/settings/applications/create", CHURCH | given, headers=BY_SCRIPT)
@@ -121,7 +121,7 @@ def test_a_streams_page_leads_to_its_settings_and_saving_leads_back(manager: Cli
     assert elsewhere["Location"] == "/admin/ingest/stream/"
 
 
-def test_each_part_that_links_name_is_on_the_form(boss: Client, stream: Stream) -> None:
+def test_every_settings_link_target_is_on_the_stream_form(boss: Client, stream: Stream) -> None:
     from dashboard.sessions.advice import CHECK_SETTINGS, OWN_LIMITS
     from dashboard.settings import PARTS
 
@@ -147,7 +147,7 @@ def test_the_admin_leads_back_to_the_dashboard_in_its_words(boss: Client, stream
     assert "<h1>Refused connections</h1>" in boss.get("/admin/ingest/attempt/").content.decode()
 
 
-def test_who_has_no_role_is_told_and_can_log_out(db: None) -> None:
+def test_user_without_role_sees_the_reason_and_can_log_out(db: None) -> None:
     client = client_of(make_user(name="mira"))
     answer = client.get("/")
     page = answer.content.decode()

@@ -29,7 +29,7 @@ from tests.snapshots import figures, issue
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_two_nodes_that_know_a_stream_the_publishers_is_shown(stream: Stream, order: int) -> None:
+def test_stream_known_to_two_nodes_shows_the_publishing_node(stream: Stream, order: int) -> None:
     publisher = snapshot(stream, node="n1", state="live")
     players = snapshot(stream, node="n2", state="waiting", session_id=None)
     assert by_stream([publisher, players][::order]) == {stream.pk: publisher}
@@ -69,7 +69,7 @@ def inside(db: None) -> Stream:
     return make_stream("room/cam")
 
 
-def test_its_page_and_what_leads_there(admin: Client, inside: Stream) -> None:
+def test_instance_stream_page_and_links_to_it_work(admin: Client, inside: Stream) -> None:
     session = make_session(inside)
     Recording.objects.create(application=inside.application, stream=inside, name="room/cam", file="a.flv")
     assert reverse("dashboard:stream", kwargs={"app": "live", "name": inside.name}) == f"{PAGE}/"
@@ -84,7 +84,7 @@ def test_its_page_and_what_leads_there(admin: Client, inside: Stream) -> None:
     assert session.stop_requested == "kicked"
 
 
-def test_its_part_of_the_api(admin: Client, inside: Stream) -> None:
+def test_instance_stream_api_paths_work(admin: Client, inside: Stream) -> None:
     found = admin.get(API).json()
     assert (found["app"], found["name"]) == ("live", "room/cam")
     assert admin.get("/api/v1/streams/live/room").json()["name"] == "room"
@@ -97,7 +97,7 @@ def test_its_part_of_the_api(admin: Client, inside: Stream) -> None:
     assert admin.get("/api/v1/streams/live/a/b/c").status_code == 404
 
 
-def test_what_the_api_has_behind_a_stream_is_no_name_of_one() -> None:
+def test_api_subpaths_of_a_stream_are_reserved_instance_names() -> None:
     """Else a path would have two meanings."""
     before = "/api/v1/streams/{app}/{name}/"
     behind = {
@@ -108,7 +108,7 @@ def test_what_the_api_has_behind_a_stream_is_no_name_of_one() -> None:
     assert behind == NOT_WITHIN
 
 
-def test_a_key_is_made_for_one(admin: Client, inside: Stream) -> None:
+def test_api_creates_a_key_for_an_instance_stream(admin: Client, inside: Stream) -> None:
     made = admin.post("/api/v1/keys", {"app": "live", "name": "hall/cam"}, content_type="application/json")
     assert made.status_code == 201
     assert made.json()["server"].endswith("/live/hall")
@@ -120,7 +120,7 @@ def test_a_key_is_made_for_one(admin: Client, inside: Stream) -> None:
         assert refused.status_code == 422, name
 
 
-def test_in_some_number(admin: Client, inside: Stream, admin_client: Client) -> None:
+def test_instance_streams_beyond_the_limit_are_refused(admin: Client, inside: Stream, admin_client: Client) -> None:
     Application.objects.update(max_instances=1)
     wish: dict[str, Any] = {"app": "live", "name": "hall/cam"}
     refused = admin.post("/api/v1/keys", wish, content_type="application/json")
@@ -228,7 +228,7 @@ def test_streams_are_filtered_and_paged(viewer: Client, query: dict[str, Any], n
 
 
 @pytest.mark.parametrize("name", ["cam.1", "a-b_c", "mira@home", "名前", "a+b", "semi;colon", "it's", "a:b,c=d"])
-def test_a_name_may_hold_what_urls_and_people_hold(viewer: Client, name: str) -> None:
+def test_stream_name_with_special_characters_is_reachable(viewer: Client, name: str) -> None:
     make_stream(name)
     path = f"/live/{quote(name)}"
     assert get(viewer, f"/streams{path}")["name"] == name
@@ -252,7 +252,7 @@ def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: 
     assert boot["events"][0]["session_id"] == str(session.pk)
 
 
-def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
+def test_session_of_an_encoder_login_shows_its_label_and_no_secret(viewer: Client, stream: Stream) -> None:
     made = encoder_login.create(stream=stream, user="bob", label="van")
     make_session(stream, login=made.login)
     page = viewer.get("/streams/live/cam-1/").content.decode()
@@ -281,7 +281,9 @@ def ask(admin: Client, method: str, path: str, **body: Any) -> Any:
 
 
 @pytest.mark.parametrize(("path", "subject"), [(OF_STREAM, "stream"), (OF_APPLICATION, "application")])
-def test_it_is_disabled_and_enabled(admin: Client, stream: Stream, path: str, subject: str) -> None:
+def test_api_disables_and_enables_stream_and_application(
+    admin: Client, stream: Stream, path: str, subject: str
+) -> None:
     assert ask(admin, "GET", path).json()["enabled"] is True
     for wanted in (False, False, True):
         answer = ask(admin, "PATCH", path, enabled=wanted)
@@ -312,7 +314,7 @@ def test_an_application_tells_its_policies(admin: Client) -> None:
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("path", [OF_STREAM, OF_APPLICATION])
-def test_it_is_deleted_and_its_history_stays(admin: Client, stream: Stream, path: str) -> None:
+def test_deleting_stream_or_application_keeps_its_sessions(admin: Client, stream: Stream, path: str) -> None:
     session = make_session(stream, ended_ago_s=1)
     assert ask(admin, "DELETE", path).status_code == 204
     assert ask(admin, "GET", path).status_code == 404
@@ -321,7 +323,7 @@ def test_it_is_deleted_and_its_history_stays(admin: Client, stream: Stream, path
 
 
 @pytest.mark.parametrize("path", [OF_STREAM, OF_APPLICATION])
-def test_while_it_is_live_it_is_deleted_only_by_force(
+def test_live_stream_or_application_is_deleted_only_by_force(
     admin: Client, stream: Stream, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_session(stream)
@@ -342,7 +344,7 @@ def test_while_it_is_live_it_is_deleted_only_by_force(
 
 
 @pytest.mark.parametrize("path", [OF_STREAM, OF_APPLICATION])
-def test_what_goes_with_it_is_told_before(admin: Client, stream: Stream, path: str) -> None:
+def test_dry_run_of_deletion_lists_the_effects_and_deletes_nothing(admin: Client, stream: Stream, path: str) -> None:
     keys.create(stream=stream)
     make_session(stream)
     answer = ask(admin, "DELETE", f"{path}?dry_run=true&force=true")
@@ -362,7 +364,9 @@ def recording(stream: Stream, settings: Any, tmp_path: Path) -> Recording:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_recordings_go_with_it_if_that_is_said(admin: Client, recording: Recording, tmp_path: Path, gone: bool) -> None:
+def test_deleting_a_stream_deletes_its_recordings_only_on_request(
+    admin: Client, recording: Recording, tmp_path: Path, gone: bool
+) -> None:
     assert ask(admin, "DELETE", f"{OF_STREAM}?recordings={'true' if gone else 'false'}").status_code == 204
     assert Recording.objects.exists() is not gone
     assert (tmp_path / "1.flv").exists() is not gone
@@ -376,7 +380,7 @@ def test_a_recording_that_is_written_keeps_its_stream(admin: Client, recording: 
     assert Stream.objects.exists()
 
 
-def test_who_may_watch_is_changed(admin: Client, stream: Stream, settings: Settings) -> None:
+def test_api_changes_play_policy_and_replaces_play_tokens(admin: Client, stream: Stream, settings: Settings) -> None:
     settings.HLS_ADDRESS, settings.HLS_URL_BASE, settings.PUBLIC_URL = ("0.0.0.0", 8002), "", "https://tv.example.org"
     found = ask(admin, "GET", OF_STREAM).json()
     assert (found["play_policy"], found["hls_always"]) == ("", False)
@@ -402,7 +406,7 @@ def test_who_may_watch_is_changed(admin: Client, stream: Stream, settings: Setti
     assert (found["hls_url"], found["watch_url"]) == ("", "")
 
 
-def test_who_says_who_may_watch_may_not_disable(manager: Client, stream: Stream) -> None:
+def test_key_manager_may_change_play_policy_but_not_disable(manager: Client, stream: Stream) -> None:
     assert ask(manager, "PATCH", OF_STREAM, play_policy="public").status_code == 200
     assert ask(manager, "PATCH", OF_STREAM, enabled=False).status_code == 403
     stream.refresh_from_db()

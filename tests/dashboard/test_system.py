@@ -77,14 +77,14 @@ def test_a_process_is_up_since_its_start_and_down_since_it_was_heard_of(
     assert is_since(analytics, stopped.stopped_at)
 
 
-def test_nobody_is_called_late_before_it_could_be_heard(client: Client, db: None) -> None:
+def test_silent_process_is_unknown_right_after_the_web_start(client: Client, db: None) -> None:
     alive(DEFAULT, seen_s=3600)
     alive(BEAT)
     found = parts(client)
     assert (found[DEFAULT]["state"], found[BEAT]["state"]) == ("unknown", "ok")
 
 
-def test_one_of_two_that_is_missing(client: Client, settled: None, db: None) -> None:
+def test_part_with_one_of_two_processes_missing_is_degraded(client: Client, settled: None, db: None) -> None:
     alive(DEFAULT, name="a@a")
     late = alive(DEFAULT, name="b@b", seen_s=60)
     alive(DEFAULT, name="c@c", seen_s=60, stopped_at=timezone.now())
@@ -93,7 +93,7 @@ def test_one_of_two_that_is_missing(client: Client, settled: None, db: None) -> 
     assert is_since(found, late.seen_at)
 
 
-def test_a_pulse_beats_until_it_is_stopped(transactional_db: None) -> None:
+def test_heartbeat_thread_writes_until_it_is_stopped(transactional_db: None) -> None:
     pulse = HeartbeatThread([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
     pulse.start()
     wait_for(lambda: Heartbeat.objects.count() == 2, timeout_s=5, what="both queues are beaten for")
@@ -106,7 +106,9 @@ def node(name: str, *, seen_s: float = 1, **fields: Any) -> Node:
     return Node.objects.create(name=name, seen_at=timezone.now() - timedelta(seconds=seen_s), **fields)
 
 
-def test_the_media_listener(client: Client, settled: None, db: None, settings: Any) -> None:
+def test_media_listener_part_follows_the_nodes_addresses(
+    client: Client, settled: None, db: None, settings: Any
+) -> None:
     assert parts(client)["media"]["state"] == "unknown"
     node("a", address="0.0.0.0:1935")
     found = parts(client, "operator")["media"]
@@ -121,7 +123,7 @@ def test_the_media_listener(client: Client, settled: None, db: None, settings: A
 
 
 @pytest.mark.both_forms
-def test_media_nodes(client: Client, settled: None, db: None) -> None:
+def test_media_nodes_part_reports_down_draining_and_missing_nodes(client: Client, settled: None, db: None) -> None:
     node("a-hls", role=Node.Role.PACKAGER)
     assert parts(client)["nodes"]["state"] == "down", "nobody can publish to a packager"
     node("a", state=Node.State.DRAINING)
@@ -147,7 +149,9 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
 
 
 @pytest.mark.both_forms
-def test_packagers(client: Client, settled: None, db: None) -> None:
+def test_packagers_part_reports_missing_packagers_separately_from_nodes(
+    client: Client, settled: None, db: None
+) -> None:
     """What becomes of one is told of viewers by HLS, and not as of a node to which encoders come."""
     node("a")
     stopped = node("a-hls", role=Node.Role.PACKAGER, stopped_at=timezone.now())
@@ -169,7 +173,7 @@ def test_packagers(client: Client, settled: None, db: None) -> None:
     assert (found["state"], found["detail"]) == ("ok", "b-hls, c-hls")
 
 
-def test_who_turned_hls_off_misses_no_packager(client: Client, settled: None, db: None, settings: Settings) -> None:
+def test_packagers_part_is_ok_with_hls_off(client: Client, settled: None, db: None, settings: Settings) -> None:
     node("a-hls", role=Node.Role.PACKAGER, seen_s=60)
     settings.HLS_ADDRESS = None
     assert parts(client)["packagers"]["state"] == "ok"
@@ -187,7 +191,7 @@ def test_a_packager_at_its_limit_is_no_media_node(client: Client, db: None) -> N
 
 
 @pytest.mark.parametrize("leap", [timedelta(hours=1), timedelta(hours=-1)])
-def test_a_clock_that_leaps_makes_nobody_late(
+def test_clock_leap_reports_no_process_as_down(
     db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, leap: timedelta
 ) -> None:
     """What was written before it says nothing: all are heard anew."""
@@ -204,7 +208,7 @@ def test_a_clock_that_leaps_makes_nobody_late(
     assert watch.report().state("nodes") == "ok"
 
 
-def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) -> None:
+def test_failed_analytics_run_is_reported_until_the_next_succeeds(client: Client, db: None) -> None:
     now = timezone.now()
     AnalyticsRun.objects.create(
         trigger="page", state="failed", error_code="lost", error="The process was lost.", ended_at=now
@@ -253,7 +257,7 @@ BUSY = issue("node_cpu", "warning", since=1.7e9, actual="97 % of a processor")
     ],
     ids=["telemetry", "recordings", "full", "hanging", "busy"],
 )
-def test_a_part_is_as_its_nodes_tell(
+def test_part_state_follows_the_figures_of_its_nodes(
     client: Client, db: None, figures: Any, kind: str, state: str, what: str, detail: str, at: float | None
 ) -> None:
     Node.objects.create(name="n3", state="up", seen_at=timezone.now())
@@ -267,19 +271,21 @@ def test_a_part_is_as_its_nodes_tell(
     assert parts(client, "analyst")[kind]["state"] == "ok"
 
 
-def test_what_to_do_where_recordings_can_not_be_written(client: Client, db: None) -> None:
+def test_advice_for_failing_recordings_names_the_folder_setting(client: Client, db: None) -> None:
     put_node(node="n3", recordings_failing=2)
     assert "RTMPWEB_RECORDINGS" in parts(client)["disk"]["advice"]
 
 
-def test_nodes_that_drain_are_told_beside_one_at_its_limit(client: Client, db: None) -> None:
+def test_draining_nodes_are_listed_with_a_node_at_its_limit(client: Client, db: None) -> None:
     for name, state in (("n3", "up"), ("n4", "draining")):
         Node.objects.create(name=name, state=state, seen_at=timezone.now())
     put_node(node="n3", issues=[BUSY])
     assert parts(client)["nodes"]["detail"] == "n3: 97 % of a processor; n4 (draining)"
 
 
-def test_a_web_process_looks_on_while_its_disk_hangs(client: Client, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_disk_of_the_web_process_is_reported_without_blocking(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = HangingDisk(monkeypatch)
     monkeypatch.setattr("dashboard.system.watch.DISK_S", 0.0)
     monkeypatch.setattr("dashboard.system.watch.OLD_S", 1e-9)
@@ -290,7 +296,7 @@ def test_a_web_process_looks_on_while_its_disk_hangs(client: Client, db: None, m
         disk.let_go()
 
 
-def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(client: Client, db: None) -> None:
+def test_part_times_count_from_the_web_process_start(client: Client, db: None) -> None:
     WatchMiddleware(None)
     ready = timezone.now()
     found = parts(client)
@@ -334,7 +340,7 @@ def database_gone(name: str) -> Iterator[None]:
 @pytest.fixture
 def broken_database(transactional_db: None, tmp_path: Any) -> Iterator[None]:
     if connection.vendor != "sqlite":
-        pytest.skip("the database of this run is a server: its outage is tested in tests/production")
+        pytest.skip("the database of this run is a server: its outage is tested in tests/matrix/production")
     with database_gone(str(tmp_path / "nowhere" / "gone.sqlite3")):
         yield
 
@@ -375,7 +381,7 @@ def test_without_redis_an_operator_can_still_log_in(client: Client, db: None, se
     assert client.get("/streams/live/none/").status_code == 404
 
 
-def test_a_question_that_hangs_is_down_since_it_was_asked() -> None:
+def test_hanging_probe_is_down_since_it_was_started() -> None:
     asked = threading.Semaphore(0)
     answers = threading.Semaphore(1)
 
@@ -407,13 +413,13 @@ atexit.register(lambda: print(Probe("It", lambda: "well").check(5)))
 """
 
 
-def test_a_process_that_ends_may_still_ask() -> None:
+def test_probe_still_works_at_interpreter_exit() -> None:
     """Its watch goes on until the very end, when executors take nothing any more."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_a_question_that_failed_late_is_asked_again_by_the_next_look() -> None:
+def test_probe_that_failed_late_is_retried_at_the_next_check() -> None:
     """Else what is back would be down for one look more."""
     failing, asked = threading.Event(), []
 

@@ -75,7 +75,7 @@ async def test_an_update_before_the_snapshot_is_neither_lost_nor_a_step_back(vie
         assert await wall.receive_nothing(0.2)
 
 
-async def test_that_a_stream_has_gone_is_always_told(viewer: Client, stream: Stream) -> None:
+async def test_wall_receives_a_gone_stream_though_the_tick_is_not_newer(viewer: Client, stream: Stream) -> None:
     at = time.time()
     await put(at, snapshot(stream))
     async with opened("/ws/live/", viewer) as wall:
@@ -84,7 +84,7 @@ async def test_that_a_stream_has_gone_is_always_told(viewer: Client, stream: Str
         assert (await said(wall))["gone"] == [stream.pk]
 
 
-async def test_one_nodes_clock_does_not_hide_another_nodes_updates(viewer: Client, stream: Stream) -> None:
+async def test_clock_of_one_node_does_not_hide_another_nodes_updates(viewer: Client, stream: Stream) -> None:
     at = time.time()
     await put(at, node="ahead")
     async with opened("/ws/live/", viewer) as wall:
@@ -92,7 +92,7 @@ async def test_one_nodes_clock_does_not_hide_another_nodes_updates(viewer: Clien
         assert await heard(wall, await tick(at - 30, snapshot(stream), node="behind"))
 
 
-async def test_what_a_publisher_claims_can_not_break_the_snapshot(viewer: Client, stream: Stream) -> None:
+async def test_wall_snapshot_omits_publisher_metadata_and_is_valid_json(viewer: Client, stream: Stream) -> None:
     await put(time.time(), snapshot(stream, metadata={"duration": float("inf"), "title": "x"}))
     async with opened("/ws/live/", viewer) as wall:
         text = await wall.receive_from(timeout=5)
@@ -100,7 +100,7 @@ async def test_what_a_publisher_claims_can_not_break_the_snapshot(viewer: Client
         assert "metadata" not in json.loads(text)["streams"][0]
 
 
-async def test_what_a_browser_says_is_ignored(viewer: Client) -> None:
+async def test_wall_websocket_ignores_client_messages(viewer: Client) -> None:
     async with opened("/ws/live/", viewer) as wall:
         await said(wall)
         await wall.send_to(text_data="[" * 1000)
@@ -109,7 +109,7 @@ async def test_what_a_browser_says_is_ignored(viewer: Client) -> None:
 
 
 @pytest.mark.both_forms
-async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: Stream) -> None:
+async def test_wall_receives_silences_and_acknowledgements(viewer: Client, stream: Stream) -> None:
     session = await sync_to_async(make_session)(stream)
     opened_at = time.time() - 60
     trouble = {"check": "drift", "level": "warning", "since": opened_at, "title": "Drift", "actual": "740 ms"}
@@ -177,7 +177,9 @@ async def test_two_nodes_updates_are_no_gap_in_each_others(
                 assert await heard(wall, await tick(at + seconds + 1, node=node, prior=prior))
 
 
-async def test_an_older_node_is_heard(viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_updates_of_an_older_node_version_are_relayed(
+    viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     await put(at, snapshot(stream))
@@ -218,7 +220,7 @@ def test_live_streams_come_with_their_last_minute_and_no_more(viewer: Client, st
     assert response.json() == {"items": {str(stream.pk): minute}}
 
 
-def test_a_stream_that_waits_or_has_no_sample_yet_is_no_fault(viewer: Client, stream: Stream) -> None:
+def test_recent_samples_omit_waiting_streams_and_may_be_empty(viewer: Client, stream: Stream) -> None:
     other = make_stream("stream-2")
     append(other, [sample(NOW)])
     put_node(snapshot(stream), snapshot(other, state="waiting"))
@@ -334,7 +336,7 @@ def test_updates_merged_are_what_the_nodes_know(seconds: list[tuple[Any, Any, st
     run(go())
 
 
-async def test_all_that_is_seldom_told_has_come_after_a_while() -> None:
+async def test_seldom_sent_wall_fields_all_arrive_within_their_interval() -> None:
     node, reader = Node(), Reader()
     node.put(*(made(stream) for stream in range(1, 31)))
     reader.hear((await node.tick(1.0))["text"])
@@ -361,7 +363,7 @@ async def test_a_good_stream_costs_few_bytes_a_second() -> None:
     assert size // SELDOM < 100 * 120
 
 
-async def test_general_trouble_costs_no_more_than_so_many_issues_words() -> None:
+async def test_changed_issue_texts_on_the_wall_are_limited_per_tick() -> None:
     node = Node()
     told = []
     for second in range(12):
@@ -393,7 +395,7 @@ async def test_an_issue_that_opens_clears_or_gets_worse_is_told_at_once() -> Non
     assert told == [[], [("warning", "1 s")], None, [("bad", "3 s")], []]
 
 
-def test_a_field_that_is_new_to_snapshots_is_told_at_once() -> None:
+def test_every_snapshot_field_is_assigned_to_a_wall_update_class() -> None:
     """All but those that are named as seldom or left out: no list that nobody kept up to date forgets one."""
     every = set(StreamSnapshot.__annotations__)
     assert set(pages.AT_ONCE) | set(SELDOM_SHOWN) | {"issues"} | set(pages.LEFT_OUT) == every

@@ -29,7 +29,9 @@ def policy(value: str) -> None:
     Application.objects.update(play_policy=value)
 
 
-def test_where_all_may_play_the_addresses_are_printed(viewer: Client, stream: Stream, settings: Settings) -> None:
+def test_stream_page_shows_play_addresses_under_public_policy(
+    viewer: Client, stream: Stream, settings: Settings
+) -> None:
     settings.RTMPS_ADDRESS = ("0.0.0.0", 443)
     text = text_of(viewer, host="stage.example.org:8000")
     urls = ("rtmp://stage.example.org/live/cam-1", "rtmps://stage.example.org/live/cam-1")
@@ -40,7 +42,7 @@ def test_where_all_may_play_the_addresses_are_printed(viewer: Client, stream: St
     assert "rtmp://in.example.org/live/cam-1" in text_of(viewer)
 
 
-def test_with_tokens_who_may_share_makes_a_link(
+def test_operator_makes_a_play_link_under_token_policy(
     viewer: Client, operator: Client, stream: Stream, settings: Settings
 ) -> None:
     policy("token")
@@ -57,7 +59,7 @@ def test_with_tokens_who_may_share_makes_a_link(
     assert operator.post(f"{PATH}link", {"hours": "9999"}, headers=BY_SCRIPT).status_code == 400
 
 
-def test_where_nobody_may_play_no_address_is_printed(operator: Client, stream: Stream) -> None:
+def test_stream_page_shows_no_address_under_policy_none(operator: Client, stream: Stream) -> None:
     policy("none")
     text = text_of(operator)
     assert lacks(text, "Nobody may watch this stream: the application’s play policy says so.") == []
@@ -67,7 +69,9 @@ def test_where_nobody_may_play_no_address_is_printed(operator: Client, stream: S
     assert audited("action") == []
 
 
-def test_what_is_off_is_said_with_the_setting(viewer: Client, stream: Stream, settings: Settings) -> None:
+def test_stream_page_names_the_setting_of_a_disabled_media_listener(
+    viewer: Client, stream: Stream, settings: Settings
+) -> None:
     settings.MEDIA_ADDRESS = None
     text = text_of(viewer)
     assert lacks(text, "FLV over HTTP is off", "<code>RTMPWEB_MEDIA</code>", 'data-off="No preview: the media') == []
@@ -102,7 +106,7 @@ def test_links_last_until_they_are_replaced(operator: Client, stream: Stream, se
     assert operator.post(f"{PATH}new-link", headers=BY_SCRIPT).status_code == 422
 
 
-def test_who_may_watch_is_said_on_the_page(manager: Client, viewer: Client, stream: Stream) -> None:
+def test_play_policy_is_shown_and_changed_on_the_stream_page(manager: Client, viewer: Client, stream: Stream) -> None:
     assert lacks(text_of(manager), "Who may watch live/cam-1", "as the application says", "live: anyone.") == []
     assert "Who may watch live/cam-1" not in text_of(viewer)
     path = f"{PATH}play-policy"

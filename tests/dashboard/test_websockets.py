@@ -28,7 +28,7 @@ from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
-from tests.production.parts import Daphne, Web
+from tests.matrix.production.parts import Daphne, Web
 from tests.rtmpweb.test_runweb import UPGRADE
 from tests.server_process import Installation
 
@@ -84,7 +84,7 @@ async def test_a_streams_page_gets_samples_and_events_first(viewer: Client, stre
 
 
 @pytest.mark.both_forms
-async def test_it_hears_nothing_twice(viewer: Client, stream: Stream) -> None:
+async def test_stream_websocket_skips_samples_and_events_already_sent(viewer: Client, stream: Stream) -> None:
     at = time.time()
     session = await sync_to_async(make_session)(stream)
     await StatusEvent.objects.acreate(session=session, sequence=1, kind="onstatus")
@@ -98,7 +98,7 @@ async def test_it_hears_nothing_twice(viewer: Client, stream: Stream) -> None:
         assert await page.receive_from(timeout=5) == text
 
 
-async def test_it_hears_of_its_stream_only(viewer: Client, stream: Stream) -> None:
+async def test_stream_websocket_receives_only_its_own_stream(viewer: Client, stream: Stream) -> None:
     other = await sync_to_async(make_stream)("stream-2")
     async with opened(f"/ws/streams/{stream.pk}/", viewer) as page:
         assert (await said(page))["stream"] is None
@@ -123,7 +123,7 @@ def _new_password(user: User) -> None:
         (_new_password, 4401),
     ],
 )
-async def test_who_loses_the_right_is_closed_within_the_recheck(
+async def test_websocket_is_closed_at_the_recheck_after_permission_is_lost(
     viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch, path: str, loss: Any, code: int
 ) -> None:
     def lose() -> None:
@@ -214,7 +214,9 @@ class AwayStore(MemoryLiveStore):
 
 
 @pytest.mark.both_forms
-async def test_without_the_live_store_pages_come_later(viewer: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_websocket_without_the_live_store_is_closed_with_4503(
+    viewer: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     live_store._store = AwayStore()
     wall = await refused(socket("/ws/live/", viewer), 4503)
     assert "Traceback" not in caplog.text
@@ -231,7 +233,7 @@ async def test_a_page_outlives_the_live_store(viewer: Client, monkeypatch: pytes
         assert await wall.receive_from(timeout=5) == text
 
 
-async def test_a_session_has_so_many_pages_and_others_have_theirs(viewer: Client, settings: Settings) -> None:
+async def test_websockets_are_limited_per_login_session(viewer: Client, settings: Settings) -> None:
     settings.HTTP_SOCKETS = 2
     async with opened("/ws/live/", viewer) as wall, opened("/ws/attempts/", viewer) as attempts:
         await said(wall)
@@ -294,5 +296,5 @@ def code_of_close(port: int, session: str) -> int:
 
 
 @pytest.mark.parametrize(("session", "code"), [("", 4401), ("0" * 32, 4503)], ids=["nobody", "the database is away"])
-def test_the_page_is_told_why(web: Web, session: str, code: int) -> None:
+def test_websocket_close_code_gives_the_reason_for_refusal(web: Web, session: str, code: int) -> None:
     assert code_of_close(web.port, session) == code

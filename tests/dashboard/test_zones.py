@@ -46,7 +46,7 @@ def named(client: Client) -> str:
     return str(words)
 
 
-def test_it_is_the_browsers_at_first_and_then_the_one_that_was_chosen(viewer: Client) -> None:
+def test_time_zone_is_the_browsers_until_one_is_chosen(viewer: Client) -> None:
     assert named(viewer) == "UTC"
     viewer.cookies[zones.BROWSERS] = "Asia/Kolkata"
     assert named(viewer) == "Asia/Kolkata, now UTC+5:30"
@@ -59,7 +59,7 @@ def test_it_is_the_browsers_at_first_and_then_the_one_that_was_chosen(viewer: Cl
     assert named(viewer) == "Asia/Kolkata, now UTC+5:30"
 
 
-def test_a_choice_is_the_accounts_in_every_browser(viewer: Client) -> None:
+def test_chosen_time_zone_follows_the_account_to_other_browsers(viewer: Client) -> None:
     assert viewer.post("/zone/", {"zone": "Asia/Tokyo", "shows_utc": "1"}).status_code == 302
     phone = client_of(User.objects.get(username="vera"))
     assert named(phone) == "Asia/Tokyo, now UTC+9"
@@ -78,7 +78,7 @@ def test_a_choice_is_the_accounts_in_every_browser(viewer: Client) -> None:
     assert "Times are shown in Asia/Tokyo, now UTC+9." in client.get("/login/").content.decode()
 
 
-def test_it_is_chosen_on_a_page_that_needs_no_script(viewer: Client) -> None:
+def test_time_zone_is_chosen_on_a_page_without_script(viewer: Client) -> None:
     page = viewer.get("/system/?a=1&b=2").content.decode()
     links = re.findall(r'href="(/zone/[^"]*)"', page)
     assert links == ["/zone/?next=%2Fsystem%2F%3Fa%3D1%26b%3D2"] * 2, "in the rail, and under More"
@@ -91,7 +91,7 @@ def test_it_is_chosen_on_a_page_that_needs_no_script(viewer: Client) -> None:
     assert Client().get("/zone/").status_code == 302
 
 
-def test_what_is_no_zone_is_not_kept_and_the_page_says_so(viewer: Client) -> None:
+def test_unknown_time_zone_is_refused_and_the_former_one_kept(viewer: Client) -> None:
     viewer.post("/zone/", {"zone": "Asia/Tokyo"})
     answer = viewer.post("/zone/", {"zone": "Mars/Olympus", "next": "//example.org/"})
     assert answer.status_code == 422
@@ -143,7 +143,7 @@ def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client:
     assert 'class="utc"' not in admin_client.get("/sessions/").content.decode(), "it would say the same twice"
 
 
-def test_no_template_writes_a_time_past_it() -> None:
+def test_templates_write_times_only_with_the_zone_tags() -> None:
     """A time of day is written by what `times` has, with UTC beside it; but for titles in drawings."""
     found = []
     for path in (ROOT / "templates" / "dashboard").rglob("*.html"):
@@ -158,7 +158,7 @@ def test_no_template_writes_a_time_past_it() -> None:
     assert found == []
 
 
-def test_a_sentence_has_utc_beside_the_time() -> None:
+def test_time_in_a_sentence_is_followed_by_utc() -> None:
     with timezone.override(KOLKATA):
         assert zones.clock(EVENING) == "01:45:00 (2 Mar, 20:15:00 UTC)"
         assert zones.clock(EVENING - timedelta(hours=4), "%-d %b") == "2 Mar, 21:45:00 (16:15:00 UTC)"
@@ -167,7 +167,7 @@ def test_a_sentence_has_utc_beside_the_time() -> None:
     assert times.day_utc(EVENING) == "2 Mar 2025, 20:15 UTC"
 
 
-def test_words_that_python_makes_follow(viewer: Client, stream: Stream) -> None:
+def test_key_state_text_uses_the_page_time_zone(viewer: Client, stream: Stream) -> None:
     key = keys.create(stream=stream, label="studio", expires_at=EVENING).key
     page = at_home(viewer).get("/streams/live/cam-1/").content.decode()
     assert "expired on 3 Mar, 01:45 (2 Mar, 20:15 UTC)" in page
@@ -210,7 +210,7 @@ def test_times_of_filters_are_of_the_zone_and_shown_so_again(viewer: Client, str
     assert viewer.get("/sessions/?since=0001-01-01T00:00").status_code == 200, "before the calendar of UTC"
 
 
-def test_a_keys_expiry_is_given_and_shown_in_the_zone(manager: Client, stream: Stream) -> None:
+def test_key_expiry_is_entered_and_shown_in_the_page_time_zone(manager: Client, stream: Stream) -> None:
     at_home(manager)
     key = keys.create(stream=stream, label="studio").key
     fields = {"label": "studio", "over_limit": "warn"}
@@ -221,7 +221,7 @@ def test_a_keys_expiry_is_given_and_shown_in_the_zone(manager: Client, stream: S
     assert lacks(page, "Expires, Asia/Kolkata", 'value="2030-01-01T00:00"') == []
 
 
-def test_an_hour_to_be_computed_anew_is_a_whole_one_of_utc(analyst: Client) -> None:
+def test_recompute_requires_whole_utc_hours(analyst: Client) -> None:
     at_home(analyst)
     whole = {"since": "2026-11-14T20:30", "until": "2026-11-14T22:30"}  # 15:00 to 17:00.
     assert "Give a full hour" not in analyst.post("/jobs/recompute", whole).content.decode()
@@ -229,7 +229,7 @@ def test_an_hour_to_be_computed_anew_is_a_whole_one_of_utc(analyst: Client) -> N
     assert "Give a full hour of UTC: history is kept by these. This is 14:30 UTC." in odd.content.decode()
 
 
-def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
+def test_day_with_a_clock_change_has_its_real_length() -> None:
     with timezone.override(BERLIN):
         since, until = zones.days("2026-10-25", "2026-10-25")
         assert since is not None
@@ -272,7 +272,7 @@ NOTE = re.compile(r'<span id="period-note"><svg[^>]*>.*?</svg>([^<]+)</span>')
         ("UTC", date(2026, 11, 14), ""),
     ],
 )
-def test_a_page_says_which_hours_a_day_is_of_that_is_not_whole_hours_from_utc(
+def test_history_in_a_zone_off_whole_hours_states_the_hours_covered(
     viewer: Client, page: str, zone: str, day: date, note: str
 ) -> None:
     content = at_home(viewer, zone).get(f"{page}from={day}&to={day}").content.decode()
@@ -289,7 +289,7 @@ def test_a_page_says_which_hours_a_day_is_of_that_is_not_whole_hours_from_utc(
         "/analytics/?stream=live/cam-1&grain=day&from=2026-11-14&to=2026-11-14",
     ],
 )
-def test_what_begins_with_an_hour_of_utc_needs_no_such_note(viewer: Client, query: str) -> None:
+def test_history_ranges_of_whole_utc_hours_show_no_zone_note(viewer: Client, query: str) -> None:
     assert not NOTE.search(at_home(viewer, "Asia/Kathmandu").get(query).content.decode())
 
 
@@ -308,13 +308,13 @@ def test_a_range_begins_with_an_hour_of_utc_and_names_the_time(monkeypatch: pyte
         assert PagePeriod.of({"range": "24h"}).words == "13 Nov, 23:45 to now, 15 Nov 2026, 00:15"
 
 
-def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:
+def test_history_days_are_labelled_with_the_utc_date_west_of_utc(viewer: Client, stream: Stream) -> None:
     row = make_rollup(grain=Grain.DAY)
     page = at_home(viewer, "America/New_York").get("/analytics/?stream=live/cam-1&range=30d").content.decode()
     assert lacks(page, "<th>Day, UTC</th>", f">{row.start:%a} {row.start.day} {row.start:%b}</a></time>") == []
 
 
-def test_the_strip_of_a_day_has_its_own_hours(db: None) -> None:
+def test_ledger_day_with_a_clock_change_has_25_hours(db: None) -> None:
     now = datetime(2026, 10, 26, 12, tzinfo=UTC)
     with timezone.override(BERLIN):
         today, changed = analytics.ledger_days(2, now)
@@ -377,7 +377,7 @@ def test_a_key_keeps_its_expiry_when_another_field_changes(
     assert changed(in_berlin, key, **inputs(refused.content.decode(), "expires_at")) == expires
 
 
-def test_another_time_is_meant_once_it_is_typed(in_berlin: Client, stream: Stream) -> None:
+def test_key_expiry_that_was_edited_replaces_the_stored_one(in_berlin: Client, stream: Stream) -> None:
     key = keys.create(stream=stream, label="studio", expires_at=WINTERS).key
     sent = inputs(in_berlin.get(f"/keys/{key.pk}/").content.decode(), "expires_at")
     assert changed(in_berlin, key, **sent | {"expires_at": "2026-10-25T03:30"}) == WINTERS + timedelta(hours=1)
@@ -389,13 +389,13 @@ def test_another_time_is_meant_once_it_is_typed(in_berlin: Client, stream: Strea
     assert in_berlin.post(f"/keys/{key.pk}/change", {"expires_at": "9999-12-31T24:00"}).status_code == 422
 
 
-def test_a_time_that_clocks_skip_is_as_far_behind_the_change_as_it_seems() -> None:
+def test_time_skipped_by_a_clock_change_moves_one_hour_later() -> None:
     with timezone.override(BERLIN):
         assert moment("2027-03-28T02:30") == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
         assert moment("2027-03-28T03:30") == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
 
 
-def test_the_hour_that_comes_twice_can_be_computed_anew(analyst: Client) -> None:
+def test_repeated_hour_of_a_clock_change_can_be_recomputed(analyst: Client) -> None:
     answer = at_home(analyst, "Europe/Berlin").post(
         "/jobs/recompute", {"since": "2026-10-25T02:00", "until": "2026-10-25T03:00"}
     )
@@ -407,7 +407,7 @@ def test_the_hour_that_comes_twice_can_be_computed_anew(analyst: Client) -> None
     assert inputs(answer.content.decode(), "since") == {"since": "2026-10-25T02:00"}
 
 
-def test_a_filter_of_a_link_finds_the_same_when_it_is_sent_again(viewer: Client, stream: Stream) -> None:
+def test_resubmitted_filter_of_a_link_finds_the_same_ambiguous_hour(viewer: Client, stream: Stream) -> None:
     at_home(viewer, "Europe/Berlin")
     session = make_session(stream)
     Session.objects.filter(pk=session.pk).update(started_at=WINTERS, ended_at=WINTERS)

@@ -4,9 +4,9 @@ from typing import Any
 
 from ingest.rtmp import ClientConnection, Message, encode_message, events
 from tests.fuzz.target import LIMITS, pieces
-from tests.ingest.rtmp.memory import connection_bytes, held_bytes
-from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.replay import Replay, client_after, follow, outcome, serve, server_after
+from tests.pure.rtmp.memory import connection_bytes, held_bytes
+from tests.pure.rtmp.pair import ConnectionPair
+from tests.pure.rtmp.replay import Replay, client_after, follow, outcome, serve, server_after
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 SET_CHUNK_SIZE = 1

@@ -9,18 +9,18 @@ from ingest.flv.metadata import encode_metadata
 from ingest.rtmp.amf import Amf3
 from ingest.rtmp.amf.amf0 import encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
-from tests.ingest.flv import files
-from tests.ingest.rtmp import chunk_vectors, memory
-from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
-from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
-from tests.ingest.rtmp.media import vectors as media_vectors
-from tests.ingest.rtmp.messages import test_aggregate as aggregate_vectors
-from tests.ingest.rtmp.messages import vectors as message_vectors
-from tests.ingest.rtmp.messages import vectors as object_vectors
+from tests.pure.flv import files
+from tests.pure.rtmp import chunk_vectors, memory
+from tests.pure.rtmp.amf0 import vectors as amf0_vectors
+from tests.pure.rtmp.amf3 import vectors as amf3_vectors
+from tests.pure.rtmp.media import vectors as media_vectors
+from tests.pure.rtmp.messages import test_aggregate as aggregate_vectors
+from tests.pure.rtmp.messages import vectors as message_vectors
+from tests.pure.rtmp.messages import vectors as object_vectors
 from tests.recordings import NAMES, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
-CODECS = Path(__file__).parents[1] / "ingest/rtmp/codecs/vectors.json"
+CODECS = Path(__file__).parents[1] / "pure/rtmp/codecs/vectors.json"
 
 AMPLIFIED_BYTES = 400
 """Of what is little on the wire and much once read."""

@@ -26,11 +26,11 @@ from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
 from tests.fuzz import connections, seeds
 from tests.fuzz.target import LIMITS, Target, pieces
-from tests.ingest.flv.files import HEADER, KEY, VIDEO, shape
-from tests.ingest.rtmp.media.writing import write_audio, write_video
-from tests.ingest.rtmp.memory import held_bytes, reader_bytes
-from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
-from tests.ingest.rtmp.replay import read_chunks
+from tests.pure.flv.files import HEADER, KEY, VIDEO, shape
+from tests.pure.rtmp.media.writing import write_audio, write_video
+from tests.pure.rtmp.memory import held_bytes, reader_bytes
+from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
+from tests.pure.rtmp.replay import read_chunks
 from tests.rtmp_client import decode_all, encode_aggregate
 
 MP4_LIMITS: Final = Mp4Limits(frames=200, tracks=3, configurations=3, changes=8)

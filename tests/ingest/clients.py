@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ingest.models import Session
-from tests.ingest.server.media import AVC_HEADER, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import AVC_HEADER, keep_sending, key_frame
 
 
 def all_ended() -> bool:

@@ -11,9 +11,9 @@ from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.config import RelaySettings
 from tests.ingest.control import serving
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
+from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 
 HERE, THERE, OTHER = "node-a", "node-b", "node-c"
 SOON: Any = {"relay": RelaySettings(idle_s=0.5, send_away_s=0.5)}

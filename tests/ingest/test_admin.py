@@ -39,7 +39,7 @@ def test_the_migration_made_the_roles() -> None:
         (roles.ADMIN, True, True, True),
     ],
 )
-def test_what_roles_may(role: str, kicks: bool, keys_: bool, sets_up: bool) -> None:
+def test_role_grants_its_own_permissions_only(role: str, kicks: bool, keys_: bool, sets_up: bool) -> None:
     user = User.objects.create_user(username="someone")
     user.groups.add(Group.objects.get(name=role))
     assert user.has_perm("ingest.view_session")
@@ -51,7 +51,7 @@ def test_what_roles_may(role: str, kicks: bool, keys_: bool, sets_up: bool) -> N
 
 @pytest.mark.both_forms
 @pytest.mark.django_db
-def test_granting_again_changes_nothing() -> None:
+def test_granting_role_permissions_again_changes_nothing() -> None:
     before = set(Group.objects.values_list("name", "permissions__codename"))
     roles.grant(apps, roles.PERMISSIONS)
     assert set(Group.objects.values_list("name", "permissions__codename")) == before
@@ -75,7 +75,7 @@ def stream_form(stream: Stream, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_a_stream_is_changed(admin_client: Client, stream: Stream) -> None:
+def test_admin_form_saves_changed_stream_settings(admin_client: Client, stream: Stream) -> None:
     url = reverse("admin:ingest_stream_change", args=[stream.pk])
     changes = {"idle_timeout_s": 1, "first_media_timeout_s": 60, "target_kbps": 6000, "takeover": "replace"}
     answer = admin_client.post(url, stream_form(stream, **changes))
@@ -84,7 +84,9 @@ def test_a_stream_is_changed(admin_client: Client, stream: Stream) -> None:
     assert {name: getattr(stream, name) for name in changes} == changes
 
 
-def test_a_stream_of_a_name_that_nobody_may_give_any_more_is_changed(admin_client: Client, stream: Stream) -> None:
+def test_stream_with_invalid_legacy_name_can_be_edited_but_not_renamed_alike(
+    admin_client: Client, stream: Stream
+) -> None:
     Stream.objects.update(name="gpj.\u202emac")
     stream.refresh_from_db()
     url = reverse("admin:ingest_stream_change", args=[stream.pk])
@@ -138,7 +140,7 @@ def test_history_is_read_only_even_for_a_superuser(admin_client: Client, model: 
 
 
 @pytest.mark.both_forms
-def test_filters_of_sessions_and_attempts(history: Session) -> None:
+def test_session_and_attempt_lists_filter_by_state_kind_reason_and_search(history: Session) -> None:
     operator = member(roles.OPERATOR)
     sessions_url, attempts_url = reverse("admin:ingest_session_changelist"), reverse("admin:ingest_attempt_changelist")
 
@@ -185,7 +187,7 @@ def test_a_ban_is_lifted(ban: Ban, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", [roles.VIEWER, roles.ANALYST])
-def test_others_see_bans_but_lift_none(ban: Ban, role: str) -> None:
+def test_viewers_and_analysts_see_bans_but_cannot_lift_or_add_them(ban: Ban, role: str) -> None:
     client = member(role)
     assert "192.0.2.7" in client.get(reverse(BANS)).content.decode()
     act(client, "lift", ban.pk, url=BANS)
@@ -249,7 +251,7 @@ def listed(client: Client, **query: Any) -> Any:
 
 
 @pytest.mark.both_forms
-def test_no_list_of_history_reads_it_to_its_end(admin_client: Client) -> None:
+def test_admin_lists_of_history_never_query_all_rows(admin_client: Client) -> None:
     admin.autodiscover()  # As the pages' routes do, which may not be loaded yet.
     furnish()
     found = {
@@ -265,7 +267,7 @@ def test_no_list_of_history_reads_it_to_its_end(admin_client: Client) -> None:
     assert bad == {}
 
 
-def test_a_list_counts_as_far_as_its_pages_go(
+def test_admin_list_counts_rows_only_up_to_its_page_limit(
     admin_client: Client, refused: list[Attempt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "There are more" not in admin_client.get(reverse(ATTEMPTS)).content.decode()

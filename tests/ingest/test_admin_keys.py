@@ -60,7 +60,7 @@ def test_a_key_is_seen_once(manager: Client, stream: Stream, caplog: pytest.LogC
     assert secret not in caplog.text
 
 
-def test_rights_are_kept(manager: Client, stream: Stream) -> None:
+def test_add_form_stores_networks_bitrate_limit_and_expiry_of_key(manager: Client, stream: Stream) -> None:
     manager.post(
         reverse(ADD_KEY),
         form(
@@ -86,7 +86,7 @@ def test_rights_are_kept(manager: Client, stream: Stream) -> None:
         ({"stream": ""}, "stream"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(
+def test_invalid_add_form_value_is_reported_at_its_field_and_makes_no_key(
     manager: Client, stream: Stream, fields: dict[str, str], field: str
 ) -> None:
     response = manager.post(reverse(ADD_KEY), form(stream) | fields)
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said_at_its_field(
     assert not StreamKey.objects.exists()
 
 
-def test_an_existing_key_is_brought_over(manager: Client, stream: Stream) -> None:
+def test_existing_key_is_imported_once_and_not_echoed_on_duplicate(manager: Client, stream: Stream) -> None:
     manager.post(reverse(ADD_KEY), form(stream, existing_key="oldserver-key-1"))
     assert keys.find(secret="oldserver-key-1") == StreamKey.objects.get()
     again = manager.post(reverse(ADD_KEY), form(stream, existing_key="oldserver-key-1"))
@@ -111,7 +111,7 @@ def test_a_key_is_changed_but_not_moved(manager: Client, stream: Stream, key: Ne
     assert changed.digest == key.key.digest
 
 
-def test_revoking(manager: Client, key: NewKey) -> None:
+def test_revoke_action_revokes_key_and_logs_it(manager: Client, key: NewKey) -> None:
     act(manager, "revoke", key.key.pk, url=KEYS)
     assert keys.state(key=StreamKey.objects.get()) == "revoked"
     assert LogEntry.objects.get().change_message == "Revoked."
@@ -131,14 +131,14 @@ def test_rotating_shows_the_new_key_once(manager: Client, key: NewKey, action: s
     assert keys.state(key=old, now=timezone.now() + timedelta(hours=25)) == "revoked"
 
 
-def test_rotating_takes_one_key(manager: Client, stream: Stream, key: NewKey) -> None:
+def test_rotate_action_with_two_keys_selected_is_refused(manager: Client, stream: Stream, key: NewKey) -> None:
     other = keys.create(stream=stream)
     response = act(manager, "rotate_now", key.key.pk, other.key.pk, url=KEYS)
     assert "Select one key" in response.content.decode()
     assert StreamKey.objects.count() == 2
 
 
-def test_a_keys_limit_and_last_use(manager: Client, stream: Stream) -> None:
+def test_key_list_shows_bitrate_limit_and_whether_key_is_live(manager: Client, stream: Stream) -> None:
     manager.post(reverse(ADD_KEY), form(stream, max_kbps=4000, over_limit="close"))
     key = StreamKey.objects.get()
     assert (key.max_kbps, key.over_limit) == (4000, "close")
@@ -151,7 +151,7 @@ def test_a_keys_limit_and_last_use(manager: Client, stream: Stream) -> None:
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("state", ["active", "expired", "disabled", "revoked"])
-def test_keys_by_state(manager: Client, stream: Stream, state: str) -> None:
+def test_key_list_filters_by_state(manager: Client, stream: Stream, state: str) -> None:
     made = {
         "active": keys.create(stream=stream).key,
         "expired": keys.create(stream=stream, expires_at=timezone.now() - timedelta(days=1)).key,
@@ -164,7 +164,7 @@ def test_keys_by_state(manager: Client, stream: Stream, state: str) -> None:
 
 
 @pytest.mark.parametrize("role", [None, roles.VIEWER, roles.OPERATOR, roles.ANALYST])
-def test_without_the_role_no_keys(key: NewKey, stream: Stream, role: str | None) -> None:
+def test_user_without_key_role_cannot_see_add_or_revoke_keys(key: NewKey, stream: Stream, role: str | None) -> None:
     client = member(role)
     urls = (reverse(KEYS), reverse(ADD_KEY), reverse("admin:ingest_streamkey_change", args=[key.key.pk]))
     assert {client.get(url).status_code for url in urls} == {403}
@@ -174,7 +174,7 @@ def test_without_the_role_no_keys(key: NewKey, stream: Stream, role: str | None)
 
 
 @pytest.mark.parametrize("is_stranger", [True, False])
-def test_strangers_and_who_may_set_nothing_up_are_sent_to_log_in(
+def test_anonymous_and_non_staff_users_are_redirected_to_login(
     client: Client, key: NewKey, stream: Stream, is_stranger: bool
 ) -> None:
     if not is_stranger:
@@ -234,14 +234,16 @@ def test_a_chosen_password_is_not_shown_at_all(manager: Client, stream: Stream) 
         ({"user": "taken"}, "There is an encoder&#x27;s log-in with this user already."),
     ],
 )
-def test_what_cannot_be_used_is_refused(manager: Client, stream: Stream, fields: dict[str, Any], said: str) -> None:
+def test_unusable_login_password_or_user_name_is_refused(
+    manager: Client, stream: Stream, fields: dict[str, Any], said: str
+) -> None:
     encoder_login.create(stream=stream, user="taken")
     page = manager.post(reverse(ADD), login_form(stream, **fields))
     assert said in page.content.decode()
     assert EncoderLogin.objects.count() == 1
 
 
-def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None:
+def test_empty_login_password_field_keeps_password_and_new_value_changes_it(manager: Client, stream: Stream) -> None:
     made = encoder_login.create(stream=stream, user="bob")
     url = reverse(CHANGE, args=[made.login.pk])
     manager.post(url, {"password": "", "label": "another", "enabled": "on"})
@@ -253,7 +255,7 @@ def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None
 
 
 @pytest.mark.both_forms
-def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream) -> None:
+def test_revoked_login_frees_its_user_name(manager: Client, stream: Stream) -> None:
     made = encoder_login.create(stream=stream, user="bob")
     manager.post(reverse(LIST), {"action": "revoke", "_selected_action": [made.login.pk]})
     made.login.refresh_from_db()
@@ -261,7 +263,7 @@ def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream
     encoder_login.create(stream=stream, user="bob")
 
 
-def test_create_list_and_revoke(application: Application, settings: Any) -> None:
+def test_encoderlogin_command_creates_lists_and_revokes_logins(application: Application, settings: Any) -> None:
     settings.RTMP_ADDRESS = ("127.0.0.1", 1935)
     made = run_json("encoderlogin", "create", "live/new", "--user", "bob", "--label", "van", "--expires", "30d")
     assert fits(EncoderLogin.objects.get(stream__name="new"), made["password"])
@@ -281,7 +283,9 @@ def test_create_list_and_revoke(application: Application, settings: Any) -> None
     assert run_json("encoderlogin", "list")["items"][0]["state"] == "revoked"
 
 
-def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoderlogin_command_takes_passwords_by_option_and_stdin(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "Password:    chosen-by-hand\n" in run(
         "encoderlogin", "create", "live/new", "--user", "bob", "--password", "chosen-by-hand"
     )
@@ -302,13 +306,13 @@ def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: 
         (("revoke", "bob"), "no encoder's log-in"),
     ],
 )
-def test_errors(stream: Stream, arguments: tuple[str, ...], said: str) -> None:
+def test_encoderlogin_command_reports_invalid_arguments(stream: Stream, arguments: tuple[str, ...], said: str) -> None:
     encoder_login.create(stream=stream, user="taken")
     with pytest.raises(CommandError, match=said):
         run("encoderlogin", *arguments)
 
 
-def test_an_application_asks(application: Application) -> None:
+def test_application_command_switches_encoder_login_on_and_off(application: Application) -> None:
     for value in (True, False):
         run("application", "set", "live", "--encoder-login", "on" if value else "off")
         application.refresh_from_db()

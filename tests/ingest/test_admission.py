@@ -46,7 +46,7 @@ def connect(app: str = "live", credential: str = "", *, token: str = "") -> None
 
 
 @pytest.mark.usefixtures("application")
-def test_applications() -> None:
+def test_connect_to_unknown_or_disabled_application_is_refused() -> None:
     connect()
     refused = refusal(lambda: connect("other"))
     assert (refused.reason, refused.code) == ("unknown_app", "NetConnection.Connect.InvalidApp")
@@ -61,7 +61,7 @@ def test_a_key_on_the_application_is_checked_at_connect(key: NewKey) -> None:
     assert (refused.reason, refused.code) == ("key_unknown", "NetConnection.Connect.Rejected")
 
 
-def test_so_is_one_that_was_brought_over(stream: Stream) -> None:
+def test_imported_key_on_the_application_is_checked_at_connect(stream: Stream) -> None:
     secret = keys.create(stream=stream, secret="oldserver-key-1").secret
     connect(credential=secret)
     connect(token=secret)
@@ -93,7 +93,7 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
     assert {each.code for each in refused.values()} == {"NetConnection.Connect.Rejected"}
 
 
-def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream) -> None:
+def test_public_application_refuses_only_keys_and_foreign_tokens_at_connect(stream: Stream) -> None:
     connect(token="a CDN's own")
     connect(token=play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW))
     assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
@@ -111,7 +111,9 @@ def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream)
 
 
 @pytest.mark.parametrize("request_of", [as_name, partial(with_name, "cam1")], ids=["as the name", "beside it"])
-def test_a_key(key: NewKey, request_of: Callable[[str], PublishRequest]) -> None:
+def test_publish_with_valid_key_opens_session_and_lease(
+    key: NewKey, request_of: Callable[[str], PublishRequest]
+) -> None:
     grant = publish(request_of(key.secret))
     assert grant.path == "live/cam1"
     assert grant.labels == {"stream": key.key.stream_id, "key": key.key.pk}
@@ -140,7 +142,7 @@ def test_limits_come_from_key_and_stream(stream: Stream) -> None:
     }
 
 
-def test_how_a_stream_is_judged_and_how_often_it_began(key: NewKey) -> None:
+def test_publish_grant_carries_health_overrides_and_recent_publish_times(key: NewKey) -> None:
     """By its own rules; trials and players don't count, nor what is long ago, nor what the server itself ended."""
     stream = key.key.stream
     HealthOverride.objects.create(stream=stream, check_code="starving", warning=20.0)
@@ -165,7 +167,7 @@ def test_how_a_stream_is_judged_and_how_often_it_began(key: NewKey) -> None:
     assert limits["publishes"] == [(NOW - timedelta(seconds=ago)).timestamp() for ago in (30, 90)]
 
 
-def test_no_more_publishes_are_told_than_tell_something(key: NewKey) -> None:
+def test_publish_grant_lists_at_most_20_recent_publishes(key: NewKey) -> None:
     for ago in range(1, 41):
         at = NOW - timedelta(seconds=ago)
         Session.objects.create(kind="publish", stream=key.key.stream, started_at=at, ended_at=at)
@@ -181,7 +183,9 @@ def test_no_more_publishes_are_told_than_tell_something(key: NewKey) -> None:
         ({"allowed_networks": ["198.51.100.0/24"]}, "network_not_allowed"),
     ],
 )
-def test_a_key_that_does_not_work(key: NewKey, change: dict[str, Any], reason: str) -> None:
+def test_expired_disabled_or_revoked_key_or_wrong_network_is_refused(
+    key: NewKey, change: dict[str, Any], reason: str
+) -> None:
     StreamKey.objects.update(**change)
     refused = refusal(lambda: publish(as_name(key.secret)))
     assert (refused.reason, refused.code) == (reason, "NetStream.Publish.Denied")
@@ -191,7 +195,7 @@ def test_a_key_that_does_not_work(key: NewKey, change: dict[str, Any], reason: s
     assert not Lease.objects.exists()
 
 
-def test_an_expired_key_says_when(key: NewKey) -> None:
+def test_refusal_of_expired_key_states_the_expiry_time(key: NewKey) -> None:
     StreamKey.objects.update(expires_at=datetime(2025, 11, 13, 23, 59, tzinfo=UTC))
     assert (
         refusal(lambda: publish(as_name(key.secret))).description == "The stream key expired on 13 Nov 2025, 23:59 UTC."
@@ -218,18 +222,18 @@ def test_an_expired_key_says_when(key: NewKey) -> None:
         "nothing beside the name",
     ],
 )
-def test_no_key_that_is_known(request_: PublishRequest, reason: str) -> None:
+def test_publish_with_unknown_or_missing_key_is_refused(request_: PublishRequest, reason: str) -> None:
     refused = refusal(lambda: publish(request_))
     assert (refused.reason, refused.code) == (reason, "NetStream.Publish.Denied")
 
 
-def test_another_streams_key(cam2: Stream, key: NewKey) -> None:
+def test_key_of_another_stream_is_refused_without_naming_that_stream(cam2: Stream, key: NewKey) -> None:
     refused = refusal(lambda: publish(with_name("cam2", key.secret)))
     assert (refused.reason, refused.code) == ("key_other_stream", "NetStream.Publish.Denied")
     assert "cam1" not in refused.description
 
 
-def test_a_key_of_another_application_or_of_a_disabled_stream(key: NewKey) -> None:
+def test_key_of_another_application_or_of_a_disabled_stream_is_refused(key: NewKey) -> None:
     Application.objects.create(name="studio")
     assert refusal(lambda: publish(as_name(key.secret, app="studio"))).reason == "key_other_app"
     Stream.objects.update(enabled=False)
@@ -277,7 +281,7 @@ def test_a_key_works_on_an_open_application_too(open_app: Application) -> None:
 
 
 @pytest.mark.usefixtures("open_app")
-def test_a_wrong_key_is_refused_on_an_open_application_too_and_never_made_a_public_name() -> None:
+def test_wrong_key_on_open_application_is_refused_and_creates_no_stream() -> None:
     for request in (with_name("cam1", "guess", app="bench"), as_name(keys.generate(), app="bench")):
         assert refusal(partial(publish, request)).reason == "key_unknown"
     assert not Stream.objects.exists()
@@ -292,12 +296,12 @@ def test_a_wrong_key_is_refused_on_an_open_application_too_and_never_made_a_publ
         *("gpj.\u202emac", "cam\u200b1", "\ufeffcam1", "cam\u2066\u20691", "ca\u00adm1"),
     ],
 )
-def test_names_that_are_no_names(name: str) -> None:
+def test_publish_with_invalid_stream_name_is_refused(name: str) -> None:
     assert refusal(lambda: publish(as_name(name, app="bench"))).reason == "name_invalid"
     assert not Stream.objects.exists()
 
 
-def test_a_stream_that_has_such_a_name_already_goes_on(open_app: Application) -> None:
+def test_existing_stream_with_invalid_name_still_publishes_and_plays(open_app: Application) -> None:
     stream = Stream.objects.create(application=open_app, name="cam\u200b1")
     grant = publish(as_name(stream.name, app="bench"))
     assert grant.path == stream.path
@@ -328,13 +332,13 @@ def test_an_application_that_is_disabled_or_not_there_plays_nothing(stream: Stre
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
-def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
+def test_name_with_nul_or_surrogate_is_refused_as_unknown(stream: Stream, text: str) -> None:
     assert refusal(partial(connect, text)).reason == "unknown_app"
     assert refusal(partial(play, text)).reason == "stream_unknown"
     assert refusal(lambda: publish(as_name(text))).reason == "key_unknown"
 
 
-def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: NewKey) -> None:
+def test_play_of_unknown_disabled_or_unplayable_stream_is_refused(stream: Stream, key: NewKey) -> None:
     for name in ("cam2", key.secret):
         refused = refusal(partial(play, name))
         assert (refused.reason, refused.code) == ("stream_unknown", "NetStream.Play.StreamNotFound")
@@ -346,7 +350,7 @@ def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: New
     assert refusal(play).reason == "stream_disabled"
 
 
-def test_tokens(stream: Stream, cam2: Stream) -> None:
+def test_play_token_is_checked_for_presence_stream_and_expiry(stream: Stream, cam2: Stream) -> None:
     Application.objects.update(play_policy="token")
     token = play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(minutes=5), now=NOW)
     assert play(token=token).path == "live/cam1"

@@ -50,18 +50,18 @@ def written(process: HistoryWriter, *rows: AttemptRow) -> list[tuple[float, floa
 
 
 @pytest.mark.both_forms
-def test_one_attempt(process: HistoryWriter) -> None:
+def test_single_attempt_is_one_row_with_count_1(process: HistoryWriter) -> None:
     assert written(process, ROW) == [(0, 0, 1)]
 
 
 @pytest.mark.both_forms
-def test_the_same_again_is_counted(process: HistoryWriter) -> None:
+def test_attempt_repeated_within_a_minute_raises_the_count_of_its_row(process: HistoryWriter) -> None:
     assert written(process, ROW, after(3), after(10), after(70)) == [(0, 70, 4)]
     assert written(process, after(131)) == [(0, 70, 4), (131, 131, 1)]  # More than a minute after the last.
 
 
 @pytest.mark.both_forms
-def test_a_check_each_10_s_all_day_is_a_row_an_hour(process: HistoryWriter) -> None:
+def test_attempt_repeated_all_day_takes_at_most_one_row_an_hour(process: HistoryWriter) -> None:
     checks = [after(second, action="connect", name="", reason="tcp_reset") for second in range(0, 86_400, 10)]
     waiting = Attempts()
     assert all(waiting.put(check) for check in checks)
@@ -82,7 +82,7 @@ def test_a_check_each_10_s_all_day_is_a_row_an_hour(process: HistoryWriter) -> N
         {"node": "node-b"},
     ],
 )
-def test_what_is_not_the_same(process: HistoryWriter, other: dict[str, str]) -> None:
+def test_attempt_differing_in_one_field_gets_a_row_of_its_own(process: HistoryWriter, other: dict[str, str]) -> None:
     assert written(process, ROW, after(1, **other), after(2), after(3, **other)) == [(0, 2, 2), (1, 3, 2)]
 
 
@@ -102,7 +102,7 @@ def test_the_addresses_of_one_ipv6_network_are_one(process: HistoryWriter) -> No
     assert Attempt.objects.get(count__gt=1).address == "2001:db8:1:2::/64"
 
 
-def test_who_is_banned_has_one_row(process: HistoryWriter) -> None:
+def test_attempts_from_a_banned_network_share_one_row(process: HistoryWriter) -> None:
     banned = [after(number / 10, address=f"2001:db8:1:2::{number:x}", reason="banned") for number in range(100)]
     assert written(process, *banned) == [(0, 9.9, 100)]
     assert Attempt.objects.get().address == "2001:db8:1:2::/64"
@@ -120,7 +120,7 @@ def test_ever_new_addresses_share_rows(process: HistoryWriter) -> None:
     assert len(written(process, after(70, name="cam9"))) == ALL_NEW_A_MINUTE + 2, "but only for a minute"
 
 
-def test_one_that_floods_takes_nobody_elses_rows(process: HistoryWriter) -> None:
+def test_flooding_address_leaves_rows_for_other_addresses(process: HistoryWriter) -> None:
     written(process, *(after(number / 100, name=f"cam{number}") for number in range(2000)))
     written(process, after(21, address="192.0.2.8"))
     assert Attempt.objects.filter(address="192.0.2.8").exists()
@@ -187,7 +187,7 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkey
     assert (len(counts), sum(counts)) == (3, 600)
 
 
-def test_what_may_be_continued_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_attempt_rows_open_for_counting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.services.attempts.MOST_OPEN", 10)
     found = Attempts()
     for number in range(50):
@@ -199,7 +199,7 @@ def test_what_may_be_continued_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.both_forms
-def test_many_take_as_many_statements_as_one() -> None:
+def test_writing_20_attempts_takes_as_many_statements_as_one() -> None:
     found, counts = Attempts(), []
     for number, several in enumerate((1, 20)):
         rows = [after(number, name=f"name{number}-{each}", stream=each, key=each) for each in range(1, several + 1)]
@@ -213,7 +213,9 @@ def test_many_take_as_many_statements_as_one() -> None:
     assert sorted(set(Attempt.objects.values_list("count", flat=True))) == [2]
 
 
-async def test_a_key_is_nowhere(encoder: Connection, key: NewKey, caplog: pytest.LogCaptureFixture) -> None:
+async def test_key_appears_in_no_row_log_or_answer(
+    encoder: Connection, key: NewKey, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     wrong = keys.generate()
     answers = [await encoder.publish(key.secret), await encoder.publish(wrong, stream_id=2)]
@@ -233,7 +235,9 @@ async def test_a_key_is_nowhere(encoder: Connection, key: NewKey, caplog: pytest
 
 
 @pytest.mark.parametrize("app", ["live/{}", "{}", "live/{}/x", "other/{}"])
-async def test_an_imported_key_in_the_applications_place_is_nowhere(stream: Stream, settings: Any, app: str) -> None:
+async def test_imported_key_sent_as_application_name_reaches_no_row_and_no_lake(
+    stream: Stream, settings: Any, app: str
+) -> None:
     """An encoder that takes the key for a part of the server's URL, or breaks off before an answer."""
     imported = await sync_to_async(keys.create)(stream=stream, secret="oldserver-key-1")
     writer = TelemetryWriter(settings.LAKE_DIR, "node-a")

@@ -30,9 +30,9 @@ from tests.ingest.clients import go_live, play_from, publish_to
 from tests.ingest.control import NODE, listening
 from tests.ingest.faults import missing_table
 from tests.ingest.operators import run, run_json
-from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
+from tests.server.media import AVC_HEADER
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"
@@ -58,7 +58,7 @@ def test_different_wrong_secrets_ban() -> None:
     assert found.banned_until(PEER, NOW + 600) is None
 
 
-def test_one_wrong_key_all_day_or_rare_ones_ban_nobody() -> None:
+def test_repeated_wrong_key_or_rare_wrong_keys_cause_no_ban() -> None:
     found = guard()
     assert not any(found.wrong(PEER, "key-1", NOW + second) for second in range(0, 86_400, 10))
     assert found.sizes == (1, 1, 0)
@@ -82,7 +82,7 @@ def test_a_network_of_ipv6_counts_as_one() -> None:
     assert found.banned_until("2001:db8:1:3::1", NOW) is None
 
 
-def test_a_ban_begins_the_count_anew() -> None:
+def test_ban_resets_the_count_of_wrong_secrets() -> None:
     found = guard()
     guess_thrice(found)
     assert found.wrong(PEER, "late answer to one that was asked before", NOW) == 0
@@ -96,7 +96,7 @@ def test_without_bans_nothing_is_counted() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "unix:", "not an address"])
-def test_who_has_no_address_is_neither_counted_nor_banned(address: str) -> None:
+def test_peer_without_ip_address_is_neither_counted_nor_banned(address: str) -> None:
     found = guard(guesses=1)
     assert found.wrong(address, "key-1", NOW) == 0
     assert found.banned_until(address, NOW) is None
@@ -128,7 +128,7 @@ def test_a_lifted_ban_is_over(seen_first: bool) -> None:
     assert found.banned_until(PEER, NOW + 2) is None
 
 
-def test_of_several_bans_the_longest_counts() -> None:
+def test_address_with_several_bans_is_banned_until_the_latest_end() -> None:
     found = guard()
     found.settle([known(until=NOW + 10), known(until=NOW + 500), known(until=NOW + 900, lifted=True)], NOW)
     assert found.banned_until(PEER, NOW) == NOW + 500
@@ -139,7 +139,7 @@ def test_of_several_bans_the_longest_counts() -> None:
     most=st.integers(1, 20),
     guesses=st.integers(1, 5),
 )
-def test_it_never_holds_more_than_it_may(tries: list[tuple[int, int, float]], most: int, guesses: int) -> None:
+def test_guard_never_exceeds_its_memory_bounds(tries: list[tuple[int, int, float]], most: int, guesses: int) -> None:
     found = guard(guesses, most=most)
     now = NOW
     for peer, secret, passed in tries:
@@ -154,7 +154,7 @@ def test_it_never_holds_more_than_it_may(tries: list[tuple[int, int, float]], mo
 
 
 @given(tries=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.floats(0, 300)), max_size=120))
-def test_who_is_banned_tried_enough_within_the_window(tries: list[tuple[int, int, float]]) -> None:
+def test_address_is_banned_only_for_enough_wrong_secrets_within_the_window(tries: list[tuple[int, int, float]]) -> None:
     found = guard(4)
     seen: dict[str, dict[int, float]] = {}
     now = NOW
@@ -172,7 +172,7 @@ def test_who_is_banned_tried_enough_within_the_window(tries: list[tuple[int, int
 
 
 @pytest.mark.django_db
-def test_add_list_and_lift(settings: Settings) -> None:
+def test_ban_command_adds_lists_and_lifts_bans(settings: Settings) -> None:
     settings.BAN_S = 600
     assert "No address is banned" in run("ban", "list")
     assert "192.0.2.7 is banned until" in run("ban", "add", "192.0.2.7")
@@ -208,14 +208,14 @@ def test_a_ban_that_is_over_is_not_listed() -> None:
         (("add", "192.0.2.7", "--seconds", "0"), "from 1 to"),
     ],
 )
-def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
+def test_ban_command_reports_invalid_arguments(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         run("ban", *words)
     assert not Ban.objects.exists()
 
 
 @pytest.mark.django_db
-def test_a_network_is_named_as_it_is_listed() -> None:
+def test_ban_command_lifts_a_network_named_as_it_is_listed() -> None:
     run("ban", "add", "2001:db8:1:2::/64")
     assert run_json("ban", "lift", "2001:db8:1:2::/64") == {"lifted": 1}
 
@@ -260,7 +260,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     return Looks(monkeypatch)
 
 
-async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
+async def test_guessing_bans_address_but_keeps_live_publishers_and_public_players(
     process: HistoryWriter, key: NewKey, other_key: NewKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening() as port, RtmpClient(port=port) as before:
@@ -290,7 +290,7 @@ async def test_who_guesses_is_banned_and_nobody_else_is_disturbed(
     assert await Session.objects.filter(kind="publish").acount() == 1
 
 
-async def test_one_wrong_key_again_and_again_bans_nobody(process: HistoryWriter, key: NewKey) -> None:
+async def test_encoder_repeating_one_wrong_key_is_not_banned(process: HistoryWriter, key: NewKey) -> None:
     async with listening() as port:
         mistyped = keys.generate()
         for _ in range(5):
@@ -352,7 +352,9 @@ async def test_a_node_that_starts_knows_the_bans(
         assert "Too many" in await publish_to(port, key.secret)
 
 
-async def test_who_is_banned_learns_nothing_of_keys(process: HistoryWriter, key: NewKey) -> None:
+async def test_banned_address_gets_the_same_refusal_for_right_and_wrong_keys(
+    process: HistoryWriter, key: NewKey
+) -> None:
     """Not even whether they could be looked up."""
     async with listening() as port:
         await guess(port, 3)
@@ -362,7 +364,9 @@ async def test_who_is_banned_learns_nothing_of_keys(process: HistoryWriter, key:
     assert "Too many" in right
 
 
-async def test_without_bans_wrong_keys_stay_wrong(process: HistoryWriter, key: NewKey, settings: Any) -> None:
+async def test_repeated_wrong_keys_are_only_refused_while_bans_are_off(
+    process: HistoryWriter, key: NewKey, settings: Any
+) -> None:
     settings.BAN_S = 0
     async with listening() as port:
         assert all("not known" in answer for answer in await guess(port, 6))
@@ -408,7 +412,7 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
     assert max(times) - min(times) > 0.1
 
 
-async def test_a_client_that_leaves_meanwhile_is_forgotten(
+async def test_client_leaving_during_the_refusal_delay_leaves_one_attempt(
     process: HistoryWriter, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REFUSAL_DELAY_S = 7.0

@@ -89,7 +89,7 @@ async def over(*tasks: "asyncio.Task[str]") -> Answers:
     return [one if isinstance(one, str | Exception) else RuntimeError(repr(one)) for one in found]
 
 
-async def test_those_who_wait_are_asked_about_together(desk: Desk) -> None:
+async def test_waiting_questions_are_answered_in_one_batch_each_by_itself(desk: Desk) -> None:
     answers = await desk.after_busy("a", "b", "bad", "c")
     assert desk.asked == [["first"], ["a", "b", "bad", "c"]]
     assert [answer for answer in answers if isinstance(answer, str)] == ["FIRST", "A", "B", "C"]
@@ -137,7 +137,7 @@ async def test_a_few_answers_come_in_each_turn_of_the_loop(desk: Desk) -> None:
     assert at == sorted(at)
 
 
-async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
+async def test_failing_batch_fails_all_its_questions_and_the_next_one_works(desk: Desk) -> None:
     desk.fails = OSError("gone")
     assert {type(answer) for answer in await desk.after_busy("a", "b")} == {OSError}
     desk.fails = None
@@ -145,9 +145,7 @@ async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("looks", [False, True])
-async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_too_late_is_undone(
-    desk: Desk, looks: bool
-) -> None:
+async def test_decision_past_the_deadline_of_its_batch_is_refused_and_undone(desk: Desk, looks: bool) -> None:
     """But for what looks before it commits."""
     if looks:
         desk.late = decisions.raise_if_late
@@ -160,7 +158,7 @@ async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_to
     assert desk.undone == ([] if looks else ["first"])
 
 
-async def test_who_waits_too_long_for_a_batch_is_refused_unasked(desk: Desk) -> None:
+async def test_question_waiting_too_long_for_a_batch_is_refused_undecided(desk: Desk) -> None:
     with limited(0.4):
         first = await desk.busy()
         (second,) = desk.ask("a")
@@ -188,7 +186,7 @@ async def test_a_queue_that_is_too_long_refuses_at_once(desk: Desk) -> None:
         await over(*heard)
 
 
-async def test_what_may_wait_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_waiting_questions_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "MAX_UNDONE", 3)
     first = await desk.busy()
     others = desk.ask(*"abcde")
@@ -197,7 +195,7 @@ async def test_what_may_wait_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert await over(first, *others[:3]) == ["FIRST", "A", "B", "C"]
 
 
-async def test_who_leaves_is_not_asked_about_or_undone(desk: Desk) -> None:
+async def test_cancelled_question_is_left_out_or_its_decision_is_undone(desk: Desk) -> None:
     first = await desk.busy()
     second, third = desk.ask("a", "b")
     await asyncio.sleep(0)
@@ -209,7 +207,7 @@ async def test_who_leaves_is_not_asked_about_or_undone(desk: Desk) -> None:
     assert desk.undone == ["first"]
 
 
-async def test_whenever_one_leaves_it_has_its_answer_or_that_is_undone(desk: Desk) -> None:
+async def test_random_cancellation_leaves_each_decision_answered_or_undone(desk: Desk) -> None:
     chance = random.Random(1)
     tasks = []
     for number in range(300):
@@ -228,7 +226,7 @@ async def test_whenever_one_leaves_it_has_its_answer_or_that_is_undone(desk: Des
     assert answered
 
 
-async def test_nobody_who_asks_for_players_takes_the_last_thread() -> None:
+async def test_waiting_player_questions_leave_a_thread_for_publishers() -> None:
     """Publishers and connections go before them."""
     together: decisions.Together[int] = decisions.Together()
     gate, deadline = threading.Event(), asyncio.get_running_loop().time() + 20
@@ -264,7 +262,7 @@ def of_node(node: Any, since: Any) -> "QuerySet[Session, Any]":
 
 
 @pytest.mark.both_forms
-def test_it_answers_each_question_with_its_own_values(several: list[Session]) -> None:
+def test_prepared_query_answers_each_question_with_its_own_values(several: list[Session]) -> None:
     prepared = Prepared(lambda: of_node(Given("node", CharField()), Given("since", DateTimeField())))
     Session.objects.filter(pk=several[0].pk).update(stop_requested="kicked", summary={"duration_ms": 1})
     for node in (*NODES, "nobody"):
@@ -274,14 +272,14 @@ def test_it_answers_each_question_with_its_own_values(several: list[Session]) ->
 
 
 @pytest.mark.both_forms
-def test_one_value_may_stand_in_several_places(several: list[Session]) -> None:
+def test_prepared_query_takes_one_value_in_several_places(several: list[Session]) -> None:
     given = Given("at", DateTimeField())
     prepared = Prepared(lambda: Session.objects.filter(started_at__gte=given, started_at__lte=given).values_list("pk"))
     assert [prepared.ask(at=each.started_at) for each in several] == [[(each.pk,)] for each in several]
 
 
 @pytest.mark.both_forms
-def test_a_value_within_an_inner_query(several: list[Session]) -> None:
+def test_prepared_query_takes_a_value_within_a_subquery(several: list[Session]) -> None:
     def build(session: Any) -> "QuerySet[Node, Any]":
         here = Session.objects.filter(node=OuterRef("pk"), pk=session)
         return Node.objects.filter(Exists(here)).values_list("name")
@@ -292,13 +290,13 @@ def test_a_value_within_an_inner_query(several: list[Session]) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_count_of_nothing_is_a_row(db: None) -> None:
+def test_prepared_count_of_no_rows_returns_one_row(db: None) -> None:
     counted = Ban.objects.order_by().values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
     assert Prepared(lambda: counted.values_list("count", "latest")).ask() == [(0, None)]
 
 
 @pytest.mark.both_forms
-def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) -> None:
+def test_prepared_query_is_built_once_for_all_threads(several: list[Session]) -> None:
     built: list[int] = []
 
     def build() -> "QuerySet[Session, Any]":
@@ -320,7 +318,7 @@ def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) 
 
 
 @pytest.mark.both_forms
-def test_what_a_node_asks_each_second_is_not_put_together_again(
+def test_queries_a_node_repeats_each_second_are_not_compiled_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark = bans.update_guard(get_guard(), now=NOW)

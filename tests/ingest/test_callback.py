@@ -54,7 +54,7 @@ async def attempt(process: HistoryWriter) -> tuple[str, str]:
     return found.reason, found.description
 
 
-async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewKey) -> None:
+async def test_callback_that_allows_lets_encoder_publish_and_player_play(asked: HttpReceiver, key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
         await encoder.connect("live")
         await encoder.publish(key.secret)
@@ -74,7 +74,7 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
     assert key.secret not in str(asked.got)
 
 
-async def test_the_instance_is_told(asked: HttpReceiver, stream: Stream) -> None:
+async def test_callback_request_names_the_instance(asked: HttpReceiver, stream: Stream) -> None:
     await Stream.objects.acreate(application_id=stream.application_id, name="room/cam1")
     async with listening() as port, RtmpClient(port=port) as player:
         await watch_live(player, app="live/room")
@@ -82,7 +82,7 @@ async def test_the_instance_is_told(asked: HttpReceiver, stream: Stream) -> None
     assert found == [("connect", "live", "room", ""), ("play", "live", "room", "room/cam1")]
 
 
-async def test_who_is_refused_is_told_why_and_nothing_begins(
+async def test_publish_refused_by_callback_states_reason_and_opens_no_session(
     asked: HttpReceiver, key: NewKey, process: HistoryWriter
 ) -> None:
     asked.behaviours = [answer(200), answer(403, json.dumps({"reason": "Not paid.\x00" + "x" * 900}).encode())]
@@ -113,7 +113,9 @@ async def test_a_connect_and_a_play_are_refused_too(asked: HttpReceiver, process
 
 
 @pytest.mark.parametrize("said", [answer(500), answer(302, Location="/"), answer(401), answer(404, b"{")])
-async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: HistoryWriter, said: Any) -> None:
+async def test_invalid_callback_answer_refuses_connect_as_callback_failure(
+    asked: HttpReceiver, process: HistoryWriter, said: Any
+) -> None:
     asked.behaviours = [said]
     connection = Connection()
     refused = await connection.connect()
@@ -124,7 +126,7 @@ async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: H
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_stands_in_nobody_else_s_way_and_refuses_in_time(
+async def test_slow_callback_blocks_no_other_connection_and_refuses_in_time(
     asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     asked.behaviours = [getattr(asked, how)]
@@ -161,7 +163,7 @@ async def test_a_dead_service_is_left_alone_and_then_tried_again(
     assert (await Connection().connect())["type"] == "rtmp.accept"
 
 
-async def test_our_own_refusal_is_not_asked_about(asked: HttpReceiver) -> None:
+async def test_publish_with_wrong_key_is_refused_without_asking_callback(asked: HttpReceiver) -> None:
     connection = Connection()
     await connection.connect()
     assert (await connection.publish("wrong"))["type"] == "rtmp.publish.reject"
@@ -169,7 +171,7 @@ async def test_our_own_refusal_is_not_asked_about(asked: HttpReceiver) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
-async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme: str) -> None:
+async def test_operator_preview_is_accepted_without_asking_callback(asked: HttpReceiver, scheme: str) -> None:
     stream = await Stream.objects.aget(name="cam1")
     connection = Connection()
     connection.app.scope["scheme"] = scheme
@@ -182,7 +184,7 @@ async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme
     await connection.disconnect()
 
 
-async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any) -> None:
+async def test_connect_is_refused_while_the_callback_is_not_configured(asked: HttpReceiver, settings: Any) -> None:
     settings.AUTH_SECRET = ""
     assert (await Connection().connect())["type"] == "rtmp.reject"
     assert not asked.got
@@ -197,7 +199,7 @@ async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings:
         ("all", ["connect", "publish", "play"]),
     ],
 )
-def test_an_application_says_about_whom_it_is_asked(policy: str, actions: list[str]) -> None:
+def test_callback_policy_decides_which_actions_ask_the_callback(policy: str, actions: list[str]) -> None:
     application = Application(name="live", callback=policy)
     assert [each for each in ("connect", "publish", "play") if application.asks(each)] == actions
 

@@ -77,14 +77,14 @@ async def test_output_is_marked_with_the_programs_name() -> None:
     assert screen.lines == ["[test] one", "[test] two", "[test] three"]
 
 
-async def test_it_runs_in_a_session_of_its_own_with_its_niceness_and_environment() -> None:
+async def test_child_runs_in_own_session_with_its_niceness_and_environment() -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.nice(0), os.environ['EXTRA'], flush=True)"
     expected = f"[test] True {os.nice(0) + 3} given"
     async with started(python(code, nice=3, EXTRA="given")) as (_, screen):
         await screen.wait_for(lambda: expected in screen.lines)
 
 
-async def test_it_is_started_again_each_time_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ended_child_is_restarted_after_growing_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "FIRST_DELAY_S", 0.2)
     async with started(python("import os; print('pid', os.getpid())")) as (_, screen):
         begun = asyncio.get_running_loop().time()
@@ -93,7 +93,9 @@ async def test_it_is_started_again_each_time_a_little_later(monkeypatch: pytest.
     assert len(set(screen.pids("pid"))) == 3
 
 
-async def test_one_that_is_not_wanted_rests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_child_is_not_restarted_until_there_is_work_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(children, "POLL_S", 0.05)
     monkeypatch.setattr(children, "FIRST_DELAY_S", 0.05)
     work = tmp_path / "work"
@@ -106,7 +108,9 @@ async def test_one_that_is_not_wanted_rests(monkeypatch: pytest.MonkeyPatch, tmp
     assert not any("starts again" in line for line in screen.lines)
 
 
-async def test_one_that_ends_before_it_took_its_work_is_stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_child_that_ends_without_taking_its_work_counts_as_unwell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(children, "FIRST_DELAY_S", 0.05)
     work = tmp_path / "work"
     work.touch()
@@ -118,7 +122,7 @@ async def test_one_that_ends_before_it_took_its_work_is_stuck(monkeypatch: pytes
         assert child.is_well()
 
 
-async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_child_waiting_for_its_restart_is_stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "FIRST_DELAY_S", 60)
     async with started(python("print('done')")) as (child, screen):
         await screen.wait_for(lambda: bool(screen.lines))
@@ -127,7 +131,7 @@ async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.Mo
     assert screen.lines == ["[test] done"]
 
 
-async def test_what_heeds_no_signal_is_killed_with_all_that_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_child_ignoring_signals_is_killed_with_its_descendants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "COLD_GRACE_S", 0.2)
     real_wait, signals = asyncio.wait, iter((1, 2))
     async with started(python(STUBBORN)) as (child, screen):
@@ -147,14 +151,14 @@ async def test_what_heeds_no_signal_is_killed_with_all_that_it_started(monkeypat
         await ended(pids)
 
 
-async def test_what_a_dead_program_left_behind_is_killed() -> None:
+async def test_processes_left_behind_by_an_ended_child_are_killed() -> None:
     code = "import os, time\npid = os.fork()\nif pid: print('child', pid, flush=True)\nelse: time.sleep(60)"
     async with started(python(code)) as (_, screen):
         await screen.wait_for(lambda: bool(screen.pids("child")))
         await ended(set(screen.pids("child")[:1]))
 
 
-async def test_what_heeds_no_signal_dies_with_a_killed_parent() -> None:
+async def test_child_ignoring_signals_dies_when_its_parent_is_killed() -> None:
     deaf = """
 import os, signal, time
 for number in (signal.SIGTERM, signal.SIGQUIT):

@@ -19,8 +19,8 @@ from ingest.services import keys
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
-from tests.ingest.live.payloads import START_WALL
 from tests.ingest.ticks import is_up, published, tick_until
+from tests.pure.live.payloads import START_WALL
 
 HOUR = 3600.0
 
@@ -58,7 +58,7 @@ def test_a_leap_that_passes_is_not_followed(leap_s: float, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("leap_s", [HOUR, -HOUR])
-def test_one_that_lasts_is_followed_at_once_after_a_minute(leap_s: float) -> None:
+def test_lasting_clock_leap_is_followed_at_once_after_a_minute(leap_s: float) -> None:
     machine = Machine()
     machine.set_by = leap_s
     said = machine.go_on(70)
@@ -77,7 +77,7 @@ def test_a_clock_that_leaps_about_is_not_followed_before_it_rests() -> None:
 
 
 @pytest.mark.parametrize("set_by", [2.0, -2.0])
-def test_what_is_off_by_seconds_is_followed_slowly(set_by: float, caplog: pytest.LogCaptureFixture) -> None:
+def test_clock_offset_of_seconds_is_followed_gradually(set_by: float, caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine()
     machine.set_by = set_by
     said = machine.go_on(60)
@@ -102,7 +102,7 @@ def off_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> fl
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("off_s", [HOUR_S, -HOUR_S], indirect=True)
-async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_for_it(
+async def test_node_with_wrong_clock_sweeps_only_dead_nodes_and_stays_up(
     process: HistoryWriter, off_s: float, stream: Stream, key: NewKey
 ) -> None:
     now = datetime.now(UTC)

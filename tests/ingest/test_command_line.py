@@ -50,7 +50,9 @@ def test_a_command_of_a_page_runs_from_the_home_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_in_a_checkout_it_is_the_environments_python(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_command_in_a_checkout_uses_its_virtual_environment(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.MANAGE = ""
     monkeypatch.setattr(command_line, "IN_CONTAINERS", ())
     monkeypatch.setattr("sys.prefix", str(ROOT / ".venv"))
@@ -67,7 +69,7 @@ def test_in_a_checkout_it_is_the_environments_python(settings: Any, monkeypatch:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_with_another_python_it_is_named_and_so_is_the_data_folder(
+def test_printed_command_names_a_foreign_python_and_the_data_folder(
     settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings.MANAGE, settings.DATA_DIR = "", tmp_path / "a b"
@@ -81,7 +83,9 @@ def test_with_another_python_it_is_named_and_so_is_the_data_folder(
 
 
 @pytest.mark.usefixtures("afresh")
-def test_in_a_container_it_is_from_outside(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_printed_command_in_a_container_starts_with_docker_exec(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     settings.MANAGE = ""
     monkeypatch.setattr("sys.prefix", "/usr")
     monkeypatch.setattr(command_line, "IN_CONTAINERS", (tmp_path,))
@@ -90,7 +94,7 @@ def test_in_a_container_it_is_from_outside(settings: Any, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_the_operator_says_counts(settings: Any) -> None:
+def test_printed_command_uses_the_configured_manage_prefix(settings: Any) -> None:
     settings.MANAGE = "docker compose exec web python manage.py"
     for how in (command_line.manage, command_line.short, command_line.here):
         assert how("ban lift", "192.0.2.9") == "docker compose exec web python manage.py ban lift 192.0.2.9"

@@ -59,7 +59,7 @@ def test_json_is_one_line(stream: Stream, settings: Settings, tmp_path: Path, wo
 
 
 @pytest.mark.usefixtures("application")
-def test_create_prints_what_to_paste() -> None:
+def test_streamkey_create_prints_server_key_and_urls() -> None:
     made = run_json("streamkey", "create", "live/cam1", "--label", "van")
     secret = made["key"]
     assert made == {
@@ -85,13 +85,15 @@ def test_create_prints_what_to_paste() -> None:
         (None, "media.example.net", "rtmp://media.example.net/live"),
     ],
 )
-def test_addresses(settings: Settings, listener: object, host: str, server: str) -> None:
+def test_printed_server_url_follows_listener_and_host_settings(
+    settings: Settings, listener: object, host: str, server: str
+) -> None:
     settings.RTMP_ADDRESS, settings.RTMP_HOST = listener, host
     assert run_json("streamkey", "create", "live/cam1")["server"] == server
 
 
 @pytest.mark.usefixtures("application")
-def test_create_with_rights() -> None:
+def test_streamkey_create_stores_expiry_limits_and_networks() -> None:
     made = run_json(
         *("streamkey", "create", "live/cam1", "--expires", "2030-01-31", "--max-kbps", "6000"),
         *("--over-limit", "close"),
@@ -108,7 +110,7 @@ def test_create_with_rights() -> None:
 
 
 @pytest.mark.usefixtures("application")
-def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streamkey_create_imports_a_key_by_option_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_json("streamkey", "create", "live/cam1", "--secret", "oldserver-key-1")["key"] == "oldserver-key-1"
     monkeypatch.setattr(sys, "stdin", io.StringIO("oldserver-key-2\n"))
     assert run_json("streamkey", "create", "live/cam1", "--secret", "-")["key"] == "oldserver-key-2"
@@ -144,14 +146,14 @@ def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
         (("application", "delete", "live", "--json"), "--yes"),
     ],
 )
-def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
+def test_command_with_invalid_arguments_says_why_and_changes_nothing(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         run(*words)
     assert not StreamKey.objects.exists()
     assert Stream.objects.exists()
 
 
-def test_list(key: NewKey) -> None:
+def test_streamkey_list_shows_key_without_its_secret(key: NewKey) -> None:
     assert key.secret not in run("streamkey", "list")
     found = run_json("streamkey", "list", "live/cam1")
     assert found["count"] == 1
@@ -171,7 +173,7 @@ def test_revoke_by_id_secret_or_stream(stream: Stream) -> None:
     assert {keys.state(key=key) for key in StreamKey.objects.all()} == {"revoked"}
 
 
-def test_rotate(stream: Stream, key: NewKey) -> None:
+def test_streamkey_rotate_replaces_the_single_active_key_with_grace(stream: Stream, key: NewKey) -> None:
     made = run_json("streamkey", "rotate", "live/cam1", "--grace", "24h")
     assert keys.find(secret=made["key"]) is not None
     assert made["stream"] == "live/cam1"
@@ -188,11 +190,11 @@ def test_rotate(stream: Stream, key: NewKey) -> None:
     ("text", "expected"),
     [("90s", timedelta(seconds=90)), ("24h", timedelta(days=1)), ("2w", timedelta(weeks=2)), ("0", timedelta(0))],
 )
-def test_durations(text: str, expected: timedelta) -> None:
+def test_duration_argument_is_parsed(text: str, expected: timedelta) -> None:
     assert base.duration(text) == expected
 
 
-def test_moments() -> None:
+def test_moment_argument_is_parsed_from_timestamp_or_duration() -> None:
     assert base.moment("2030-01-31T12:00+02:00") == datetime(2030, 1, 31, 10, 0, tzinfo=UTC)
     assert base.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
     assert abs(base.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
@@ -216,7 +218,7 @@ def test_an_application_is_made_and_changed() -> None:
 
 
 @pytest.mark.django_db
-def test_an_applications_name() -> None:
+def test_application_set_refuses_invalid_name_or_option() -> None:
     with pytest.raises(CommandError, match="letters, digits"):
         run("application", "set", "two words")
     for option in (("--publish", "everyone"), ("--max-instances", "-1")):
@@ -234,7 +236,7 @@ def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Setting
 
 
 @pytest.mark.usefixtures("application")
-def test_a_test_picture_without_a_size_and_a_node_with_nothing_to_listen_on(settings: Settings) -> None:
+def test_testpattern_with_bad_size_and_runrtmp_without_listener_are_refused(settings: Settings) -> None:
     with pytest.raises(CommandError, match="WIDTHxHEIGHT"):
         run("testpattern", "live/cam1", "--size", "big")
     settings.RTMP_ADDRESS = None
@@ -248,7 +250,7 @@ def check(settings: Settings, **kwargs: Any) -> set[str]:
     return {message.id or "" for message in run_checks(**kwargs)}
 
 
-def test_checks_of_settings(settings: Settings) -> None:
+def test_system_check_reports_short_pepper_and_port_conflict(settings: Settings) -> None:
     assert not {found for found in check(settings) if found.startswith("ingest.")}
     settings.KEY_PEPPER = "short"
     settings.RTMP_ADDRESS = ("0.0.0.0", 8000)
@@ -257,7 +259,7 @@ def test_checks_of_settings(settings: Settings) -> None:
 
 
 @pytest.mark.django_db
-def test_checks_of_a_deployment(settings: Settings) -> None:
+def test_deployment_check_warns_of_missing_host_and_open_application(settings: Settings) -> None:
     assert "ingest.W001" in check(settings, include_deployment_checks=True)
     settings.RTMP_HOST = "media.example.net"
     assert "ingest.W001" not in check(settings, include_deployment_checks=True)
@@ -290,7 +292,7 @@ def test_a_stream_is_made_shown_and_listed() -> None:
     assert "Nothing goes with it." in run("stream", "show", "live/cam1")
 
 
-def test_however_many_there_are_they_are_asked_for_at_once(
+def test_stream_list_takes_one_query_for_any_number_of_streams(
     application: Application, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
@@ -320,7 +322,7 @@ def test_an_application_is_made_once() -> None:
 
 
 @pytest.mark.parametrize(("kind", "path"), [("stream", "live/cam1"), ("application", "live")])
-def test_what_goes_with_it_is_said_and_asked_for(
+def test_delete_command_states_what_goes_and_needs_the_typed_name(
     key: NewKey, monkeypatch: pytest.MonkeyPatch, kind: str, path: str
 ) -> None:
     def delete(stdin: io.StringIO) -> str:

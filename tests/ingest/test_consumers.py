@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.both_forms
-async def test_a_session_from_connect_to_end(encoder: Connection, key: NewKey) -> None:
+async def test_publish_session_is_recorded_from_connect_to_end(encoder: Connection, key: NewKey) -> None:
     await encoder.status("NetConnection.Connect.Success", stream_id=0)
     answer = await encoder.publish(key.secret)
     assert answer["type"] == "rtmp.publish.accept"
@@ -65,7 +65,9 @@ async def test_a_connection_that_is_lost_or_given_up_by_the_server_ends_its_sess
     assert not ACTIVE
 
 
-async def test_several_streams_on_one_connection(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
+async def test_two_publishes_on_one_connection_are_recorded_as_two_sessions(
+    encoder: Connection, key: NewKey, other_key: NewKey
+) -> None:
     first = await encoder.publish(key.secret, stream_id=1)
     second = await encoder.publish(other_key.secret, stream_id=2)
     await encoder.status("NetStream.Publish.Start", stream_id=2)
@@ -78,7 +80,7 @@ async def test_several_streams_on_one_connection(encoder: Connection, key: NewKe
     assert str(started.session_id) == second["session_id"]
 
 
-async def test_metadata_is_kept_and_made_fit(encoder: Connection, key: NewKey) -> None:
+async def test_metadata_is_stored_with_invalid_values_replaced(encoder: Connection, key: NewKey) -> None:
     await encoder.publish(key.secret)
     claimed = {"encoder": "obs\x00output", "framerate": float("nan"), "width": 1280.0, "deep": [[[[["x"]]]]]}
     media = {"video_codec": "avc1", "audio_codec": "mp4a", "width": 1920, "height": 1080, "profile": "High"}
@@ -93,9 +95,7 @@ async def test_metadata_is_kept_and_made_fit(encoder: Connection, key: NewKey) -
     assert session.encoder == "obs\ufffdoutput", "as its flashVer says nothing"
 
 
-async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_connection(
-    encoder: Connection, key: NewKey
-) -> None:
+async def test_metadata_changes_are_recorded_up_to_50_per_session(encoder: Connection, key: NewKey) -> None:
     """Up to 50 changes of one session; those of no session count for none."""
     media = {"video_codec": "avc1"}
 
@@ -210,7 +210,7 @@ async def test_a_kick_of_one_of_two_stops_that_stream_only(encoder: Connection, 
     await encoder.disconnect()
 
 
-async def test_a_kick_of_what_is_to_come_leaves_what_plays(stream: Stream) -> None:
+async def test_kick_of_a_pending_switch_leaves_the_current_playback(stream: Stream) -> None:
     player = Connection()
     await player.connect()
     await player.play("cam1")

@@ -20,8 +20,8 @@ from ingest.disk import DiskSpace
 from ingest.services import data_folder, database
 from tests import commands
 from tests.ingest.faults import HangingDisk
+from tests.matrix.production.parts import Web
 from tests.postgres_server import PostgresServer
-from tests.production.parts import Web
 from tests.rtmpweb import processes
 from tests.server_process import ROOT, Installation
 
@@ -40,7 +40,7 @@ def mode(path: Path) -> int:
 @pytest.mark.parametrize(
     ("before", "after"), [(None, 0o700), (0o755, 0o700), (0o2775, 0o2700), (0o700, 0o700), (0o1777, 0o1777)]
 )
-def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | None, after: int) -> None:
+def test_data_folder_is_made_private_unless_it_is_world_shared(tmp_path: Path, before: int | None, after: int) -> None:
     folder = tmp_path / "var"
     if before is not None:
         folder.mkdir()
@@ -54,7 +54,7 @@ def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | 
     ("holds", "after"),
     [("lake/", 0o700), ("notes.txt", 0o700), ("rtmpweb.sqlite3", 0o700), ("website/", 0o755)],
 )
-def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds: str, after: int) -> None:
+def test_data_folder_holding_a_foreign_folder_keeps_its_mode(tmp_path: Path, holds: str, after: int) -> None:
     """Such as /srv, which the whole machine would miss."""
     folder = tmp_path / "var"
     for name in ("static/", holds):
@@ -65,7 +65,7 @@ def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds:
     assert mode(folder) == after
 
 
-def test_what_is_ours_in_it_is_closed_all_the_same(tmp_path: Path) -> None:
+def test_own_entries_of_a_shared_data_folder_are_made_private(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "var", tmp_path / "elsewhere"
     for name in ("website/", "static/", "recordings/", "lake/"):
         (folder / name).mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_each_start_warns_of_a_folder_that_others_may_look_into(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_what_is_another_users_is_left(tmp_path: Path) -> None:
+def test_file_of_another_user_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "theirs"
     file.touch()
     file.chmod(0o644)
@@ -103,7 +103,7 @@ def test_what_is_another_users_is_left(tmp_path: Path) -> None:
     assert mode(file) == 0o644
 
 
-def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
+def test_own_file_loses_only_the_access_of_group_and_others(tmp_path: Path) -> None:
     for before, after in ((0o644, 0o600), (0o440, 0o400), (0o600, 0o600)):
         file = tmp_path / f"{before:o}"
         file.touch()
@@ -117,7 +117,7 @@ def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("apart", "expected"), [({}, 0o077), ({"RTMPWEB_LAKE": "lake"}, 0o027), ({"RTMPWEB_RECORDINGS": "kept"}, 0o027)]
 )
-def test_what_others_may_share_follows_the_umask_that_was_given(
+def test_umask_is_private_unless_lake_or_recordings_lie_elsewhere(
     tmp_path: Path, apart: dict[str, str], expected: int
 ) -> None:
     elsewhere = {name: str(tmp_path / folder) for name, folder in apart.items()}
@@ -154,7 +154,7 @@ def applied(database: Path) -> str:
 
 
 @runs_commands
-def test_a_copy_has_what_was_there_before(installation: Installation) -> None:
+def test_copy_before_a_migration_holds_the_former_database(installation: Installation) -> None:
     installation.manage("migrate", "--no-input")
     assert copies(installation) == [], "there was nothing to migrate"
     installation.manage("application", "set", "studio")
@@ -169,14 +169,16 @@ def test_a_copy_has_what_was_there_before(installation: Installation) -> None:
 
 @runs_commands
 @pytest.mark.parametrize(("keep", "kept"), [("1", [FORMER]), ("0", [])])
-def test_the_latest_stay(installation: Installation, keep: str, kept: list[str]) -> None:
+def test_number_of_kept_database_copies_follows_the_setting(
+    installation: Installation, keep: str, kept: list[str]
+) -> None:
     for command in (BACK, FORTH):
         installation.manage(*command, environment={"RTMPWEB_KEEP_COPIES": keep})
     assert [applied(copy) for copy in copies(installation)] == kept
 
 
 @pytest.mark.django_db
-def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
+def test_only_the_latest_copy_of_each_migration_state_is_kept(settings: Any, tmp_path: Path) -> None:
     """A start that fails within a migration again and again leaves the copy from before it."""
     settings.DATA_DIR = tmp_path
     (tmp_path / "copies").mkdir()
@@ -262,7 +264,9 @@ def as_django_raises_it(error: Exception, kind: type[Error] = OperationalError) 
         (no_table, database.OTHER_CAUSE),
     ],
 )
-def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: database.Cause) -> None:
+def test_cause_of_a_failed_sqlite_write_is_recognised(
+    tmp_path: Path, write: Callable[[Path], None], cause: database.Cause
+) -> None:
     file = tmp_path / "some.sqlite3"
     with closing(sqlite3.connect(file)) as opened:
         opened.execute("CREATE TABLE some (bytes blob)")
@@ -280,7 +284,7 @@ def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: database.C
         (as_django_raises_it(errors.DeadlockDetected("deadlock detected")), database.OTHER_CAUSE),
     ],
 )
-def test_postgresql(error: Error, cause: database.Cause) -> None:
+def test_cause_of_a_failed_postgresql_write_is_recognised(error: Error, cause: database.Cause) -> None:
     assert database.write_failure_cause(error) is cause
     assert database.is_write_refused(error) is (cause is database.READ_ONLY)
 
@@ -294,7 +298,7 @@ def test_a_standby_is_known_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "nowhere"])
-def test_it_is_known_a_moment_after_it_was_asked_if_there_is_a_folder(tmp_path: Path, folder: str) -> None:
+def test_free_disk_space_is_known_after_the_first_query_if_folder_exists(tmp_path: Path, folder: str) -> None:
     disk = DiskSpace(tmp_path / folder)
     assert disk.free_percent(0.0) is None
     disk.ask(0.0)
@@ -306,7 +310,7 @@ def test_it_is_known_a_moment_after_it_was_asked_if_there_is_a_folder(tmp_path: 
     disk.close()
 
 
-def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_disk_is_timed_by_a_single_query_and_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging, disk = HangingDisk(monkeypatch), DiskSpace(tmp_path)
     hanging.let_go()
     disk.ask(0.0)

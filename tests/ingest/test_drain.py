@@ -26,9 +26,9 @@ from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, NodeApp, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
 from tests.ingest.operators import run_json
-from tests.ingest.server.media import key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import key_frame
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -134,7 +134,7 @@ async def test_the_lake_is_closed_while_a_stop_waits_for_the_database(
     assert "The database did not take" not in caplog.text
 
 
-async def test_what_a_stop_finds_under_way_still_goes_to_the_lake(process: HistoryWriter) -> None:
+async def test_stop_keeps_the_lake_open_until_the_running_round_is_done(process: HistoryWriter) -> None:
     """As the sessions of a lost node, which a round is about to end."""
     node = NodeApp()
     await node.tell("node.started")
@@ -162,7 +162,7 @@ async def test_a_stop_waits_for_no_answer_that_is_held_back(monkeypatch: pytest.
     assert loop.time() - stops < 20
 
 
-async def test_who_is_banned_takes_no_place_at_the_database(key: NewKey) -> None:
+async def test_banned_address_is_refused_without_waiting_for_a_busy_database(key: NewKey) -> None:
     banned = Connection()
     await banned.connect()
     for number in range(10):

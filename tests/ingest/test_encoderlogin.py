@@ -58,7 +58,7 @@ def login(stream: Stream) -> NewPassword:
         ),
     ],
 )
-def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
+def test_recorded_login_answers_are_judged_right_or_wrong(app: str, is_right: bool) -> None:
     """User bob, password s3cret, salt SALT1; the second one by another password."""
     said = split_app(app).login
     assert said is not None
@@ -71,7 +71,7 @@ def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["cam1", ""])
-async def test_three_rounds_then_it_publishes(login: NewPassword, method: str, name: str) -> None:
+async def test_encoder_publishes_after_three_login_rounds(login: NewPassword, method: str, name: str) -> None:
     await Application.objects.aupdate(encoder_login=True)
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
@@ -84,7 +84,7 @@ async def test_three_rounds_then_it_publishes(login: NewPassword, method: str, n
     assert not await Attempt.objects.aexists(), "rounds are no refusals"
 
 
-async def test_who_is_asked(login: NewPassword, key: NewKey) -> None:
+async def test_login_is_asked_of_encoders_without_key_but_not_of_players(login: NewPassword, key: NewKey) -> None:
     """Encoders without a key in the URL, once the application says so."""
     player = {"type": None, "flashVer": "LNX 9,0,124,2"}
 
@@ -106,7 +106,7 @@ async def test_who_is_asked(login: NewPassword, key: NewKey) -> None:
         assert await connects(f"live?key={key.secret}")
 
 
-async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPassword) -> None:
+async def test_encoder_naming_a_login_method_gets_its_rounds_unasked(login: NewPassword) -> None:
     async with listening() as port:
         assert await asked(port, "live?authmod=llnw") == encoder_login.invitation("llnw")
         encoder = Encoder(port, "bob", login.password)
@@ -116,7 +116,7 @@ async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPasswor
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_wrong_answers(login: NewPassword, method: str) -> None:
+async def test_unknown_user_and_wrong_password_are_refused_alike(login: NewPassword, method: str) -> None:
     async with listening() as port:
         for user, password in (("bob", "wrong password"), ("nobody", login.password)):
             answer = await Encoder(port, user, password).query(method)
@@ -127,7 +127,7 @@ async def test_wrong_answers(login: NewPassword, method: str) -> None:
     assert set(reasons) == {("login_wrong", "connect")}
 
 
-async def test_users_that_there_are_cannot_be_told_from_others(login: NewPassword) -> None:
+async def test_challenges_do_not_reveal_whether_a_user_exists(login: NewPassword) -> None:
     await Application.objects.acreate(name="other")
     async with listening() as port:
         told: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -152,7 +152,9 @@ async def test_an_answer_is_good_once(login: NewPassword) -> None:
         assert "?reason=needauth&" in await asked(port, f"live{answer}"), "it is asked anew"
 
 
-async def test_a_challenge_that_has_expired(login: NewPassword, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_to_an_expired_challenge_restarts_the_login(
+    login: NewPassword, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
         monkeypatch.setattr(encoder_login, "LIFE", timedelta(seconds=-1))
@@ -186,7 +188,7 @@ def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
     ],
     ids=["another address", "another user", "another time", "made up"],
 )
-def test_a_challenge_that_was_given_to_somebody_else(
+def test_challenge_of_another_address_or_user_or_forged_is_refused(
     login: NewPassword, application: Application, address: str, token_of: str, tampered: str
 ) -> None:
     now = timezone.now()
@@ -200,7 +202,7 @@ def test_a_challenge_that_was_given_to_somebody_else(
 
 
 @pytest.mark.both_forms
-def test_any_node_may_judge(login: NewPassword, application: Application) -> None:
+def test_challenge_token_is_valid_for_30_s_from_its_network(login: NewPassword, application: Application) -> None:
     """For a while; its clock may be a little behind."""
     now = timezone.now()
     token = encoder_login.issue_challenge(app="live", user="bob", address="2001:db8::1", now=now)
@@ -230,7 +232,7 @@ def test_spent_challenges_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(spent._until) == 1
 
 
-async def test_who_tries_passwords_is_banned(login: NewPassword, settings: Any) -> None:
+async def test_address_guessing_login_passwords_is_banned(login: NewPassword, settings: Any) -> None:
     settings.GUESSES = 3
     async with listening() as port:
         for number in range(3):
@@ -244,7 +246,7 @@ async def test_who_tries_passwords_is_banned(login: NewPassword, settings: Any) 
 # --- What a log-in lets one do ---
 
 
-async def test_only_its_own_stream(login: NewPassword, other_key: NewKey) -> None:
+async def test_login_publishes_only_to_its_own_stream_and_application(login: NewPassword, other_key: NewKey) -> None:
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
         refused = await publish_to(port, "cam2", f"live{await encoder.query()}")
@@ -263,7 +265,9 @@ async def test_only_its_own_stream(login: NewPassword, other_key: NewKey) -> Non
         ({"stream__enabled": False}, "The stream is disabled."),
     ],
 )
-async def test_one_that_lets_nobody_publish(login: NewPassword, change: dict[str, Any], told: str) -> None:
+async def test_reason_of_an_unusable_login_is_told_only_with_its_right_password(
+    login: NewPassword, change: dict[str, Any], told: str
+) -> None:
     if "stream__enabled" in change:
         await Stream.objects.aupdate(enabled=False)
     else:
@@ -293,7 +297,7 @@ ENDS: dict[str, Callable[[EncoderLogin], object]] = {
 
 
 @pytest.mark.parametrize("what", ENDS)
-async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
+async def test_live_publisher_ends_when_its_login_is_revoked_or_expires(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
         await go_live(encoder, "cam1", f"live{await Encoder(port, 'bob', login.password).query()}")
         assert await sync_to_async(sessions.due_to_end)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
@@ -319,7 +323,9 @@ async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassw
 # --- What is never told ---
 
 
-async def test_users_passwords_and_answers_stand_nowhere(login: NewPassword, caplog: pytest.LogCaptureFixture) -> None:
+async def test_login_users_passwords_and_answers_appear_in_no_log_or_row(
+    login: NewPassword, caplog: pytest.LogCaptureFixture
+) -> None:
     user = "a-very-particular-user"
     await EncoderLogin.objects.aupdate(user=user)
     fresh = await EncoderLogin.objects.select_related("stream__application").aget()

@@ -149,7 +149,9 @@ def situations(live: Application) -> Mapping[str, Callable[[], Ask]]:
     }
 
 
-def test_each_gets_what_it_would_get_alone(situations: Mapping[str, Callable[[], Ask]]) -> None:
+def test_group_admission_decides_each_publish_as_single_admission_would(
+    situations: Mapping[str, Callable[[], Ask]],
+) -> None:
     for seed in range(SEEDS):
         chance = random.Random(seed)
         names = [chance.choice(list(situations)) for _ in range(chance.randint(1, 12))]
@@ -197,7 +199,7 @@ def test_a_group_takes_as_many_statements_as_one(live: Application) -> None:
     assert len(queries) <= 3
 
 
-def test_who_ended_here_holds_nothing_any_more(live: Application) -> None:
+def test_publish_after_an_ended_session_not_yet_written_is_granted(live: Application) -> None:
     """Though its end is still being written."""
     secret = key_of("live", "cam")
     (first,) = together([ask(secret)])
@@ -208,7 +210,7 @@ def test_who_ended_here_holds_nothing_any_more(live: Application) -> None:
     assert Lease.objects.get().session_id == second.session
 
 
-def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> None:
+def test_group_admission_past_its_deadline_is_rolled_back(live: Application) -> None:
     secrets = [key_of("live", f"cam{number}") for number in range(3)]
 
     def too_late() -> None:
@@ -223,7 +225,7 @@ def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Application) -> None:
+def test_unwritable_publish_sends_its_group_to_single_admission(live: Application) -> None:
     secrets = [key_of("live", f"cam{number}") for number in range(3)]
     asks = [ask(secret) for secret in secrets]
     Session.objects.create(pk=asks[1].session, kind="play", app="live", name="other")
@@ -235,7 +237,7 @@ def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Applic
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> None:
+def test_two_nodes_admitting_the_same_streams_at_once_grant_each_once(live: Application) -> None:
     """In other orders. Of each stream one is admitted, and neither node gives way."""
     secrets = [key_of("live", f"cam{number}") for number in range(SEVERAL)]
     freed = Stream.objects.filter(pk__in=Stream.objects.order_by("pk").values("pk")[: SEVERAL // 2])
@@ -252,7 +254,7 @@ def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> Non
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Application) -> None:
+def test_locked_lease_holds_up_no_other_publish_of_its_group(live: Application) -> None:
     """PostgreSQL locks rows; with SQLite one writes at a time, and the group waits for the other."""
     secrets = [key_of("live", f"cam{number}") for number in range(3)]
     stream = Stream.objects.get(name="cam1")

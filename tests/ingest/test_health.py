@@ -44,7 +44,9 @@ async def told(node: NodeApp, key: NewKey, *ticks: dict[str, Any]) -> list[Statu
 
 
 @pytest.mark.both_forms
-async def test_what_an_issue_was_and_how_long(node: NodeApp, process: HistoryWriter, key: NewKey) -> None:
+async def test_health_events_record_an_issues_figures_and_duration(
+    node: NodeApp, process: HistoryWriter, key: NewKey
+) -> None:
     opened, cleared, _ = await told(node, key, {"issues": [issue(since=1_700_000_000.0)]}, {"issues": []})
     assert (opened.kind, opened.level, opened.code) == ("health.opened", "warning", "bitrate_low")
     assert opened.description == "Bitrate 500 kbit/s, 50 % of the 1,000 expected, for 12 s."
@@ -70,7 +72,7 @@ async def test_the_sessions_end_clears_what_is_open(node: NodeApp, process: Hist
     assert [event.detail["reason"] for event in events[2:4]] == [events[-1].code] * 2, "which says whether it was meant"
 
 
-async def test_a_bitrate_over_the_keys_limit_is_told_as_a_breach(
+async def test_bitrate_over_the_keys_limit_is_recorded_once_as_a_breach(
     node: NodeApp, process: HistoryWriter, key: NewKey
 ) -> None:
     high = issue("bitrate_high")
@@ -82,7 +84,9 @@ async def test_a_bitrate_over_the_keys_limit_is_told_as_a_breach(
     assert [event.level for event in events[:2]] == ["warning", "bad"]
 
 
-async def test_what_is_sent_changes(node: NodeApp, process: HistoryWriter, key: NewKey) -> None:
+async def test_changed_media_is_recorded_as_one_config_change(
+    node: NodeApp, process: HistoryWriter, key: NewKey
+) -> None:
     first: MediaInfo = {"video_codec": "H.264", "width": 1920, "height": 1080}
     sound: MediaInfo = {**first, "audio_codec": "AAC", "sample_rate": 48000}
     second: MediaInfo = {**sound, "width": 1280, "height": 720, "sample_rate": 44100}
@@ -99,7 +103,7 @@ async def test_what_is_sent_changes(node: NodeApp, process: HistoryWriter, key: 
     )
 
 
-async def test_a_peer_that_changes_for_ever_fills_no_history(
+async def test_config_changes_of_one_session_are_recorded_up_to_50(
     node: NodeApp, process: HistoryWriter, key: NewKey
 ) -> None:
     ticks = ({"media": {"width": 100 + number, "height": 100}} for number in range(80))
@@ -154,7 +158,9 @@ def test_a_check_gets_limits_of_its_own_and_the_log_says_so(admin_client: Client
         ({"check_code": "rtt_high", "bad": 500}, "only warns"),
     ],
 )
-def test_what_makes_no_sense_is_refused(admin_client: Client, stream: Stream, row: dict[str, Any], words: str) -> None:
+def test_inconsistent_health_limits_are_refused(
+    admin_client: Client, stream: Stream, row: dict[str, Any], words: str
+) -> None:
     answer = post(admin_client, stream, {"enabled": "on"} | row)
     assert words in answer.content.decode()
     assert not HealthOverride.objects.exists()
@@ -165,13 +171,13 @@ def test_limits_of_two_figures_are_not_compared(admin_client: Client, stream: St
     assert post(admin_client, stream, {"check_code": "bitrate_high", "enabled": "on", "bad": 101}).status_code == 302
 
 
-def test_the_model_knows_the_checks_too(stream: Stream) -> None:
+def test_health_override_of_an_unknown_check_is_invalid(stream: Stream) -> None:
     with pytest.raises(ValidationError, match="no such check"):
         HealthOverride(stream=stream, check_code="nonsense").full_clean()
 
 
 @pytest.mark.parametrize(("role", "may"), [("key manager", True), ("operator", False)])
-def test_who_may_change_a_stream_may_say_how_it_is_judged(stream: Stream, role: str, may: bool) -> None:
+def test_health_overrides_are_offered_to_key_managers_but_not_operators(stream: Stream, role: str, may: bool) -> None:
     answer = member(role).get(reverse("admin:ingest_stream_change", args=[stream.pk]))
     assert ("health_overrides-__prefix__-check_code" in answer.content.decode()) == may
 

@@ -62,7 +62,7 @@ def raised_in_turn(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[
     return left
 
 
-def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
+def test_history_events_are_written_in_order(process: HistoryWriter, session: Session) -> None:
     for sequence in range(1, 501):
         process.put(event(session.pk, sequence))
     process.put(end(session.pk))
@@ -72,7 +72,9 @@ def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Sessio
     assert list(codes) == [f"code {sequence}" for sequence in range(1, 501)]
 
 
-def test_what_is_repeated_is_written_once_and_an_end_frees_the_lease(process: HistoryWriter, session: Session) -> None:
+def test_repeated_events_and_ends_are_written_once_and_an_end_frees_lease(
+    process: HistoryWriter, session: Session
+) -> None:
     for _ in range(2):
         write_all(process, event(session.pk, 1), end(session.pk), end(session.pk, "tcp_reset"))
     assert StatusEvent.objects.count() == 1
@@ -97,7 +99,7 @@ def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWrite
     assert session.end_reason == "client_unpublish"
 
 
-def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
+def test_unwritable_history_event_is_dropped_and_the_rest_written(process: HistoryWriter, session: Session) -> None:
     write_all(process, event(session.pk, 1), event(uuid.uuid4(), 1), event(session.pk, 2), end(session.pk))
     assert process.dropped == 1
     assert StatusEvent.objects.count() == 2
@@ -128,9 +130,7 @@ def waits_for_a_lock() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
-    process: HistoryWriter, stream: Stream
-) -> None:
+def test_attempt_on_a_deleted_stream_is_written_without_stream_and_key(process: HistoryWriter, stream: Stream) -> None:
     key = keys.create(stream=stream).key
     write_all(process, replace(attempt("cam1", stream.pk), key=key.pk))
     write_all(process, replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
@@ -150,7 +150,7 @@ def test_a_fault_of_the_connection_is_not_the_end_of_history(
     assert StatusEvent.objects.count() + process.dropped == 1, "what was lost is counted"
 
 
-def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, stream: Stream) -> None:
+def test_waiting_history_events_are_bounded_but_begins_and_ends_are_kept(session: Session, stream: Stream) -> None:
     writer = HistoryWriter(max_waiting=5)
     begin = BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "", "192.0.2.7", "VLC", NOW)
     with locked_database():
@@ -168,7 +168,7 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
-def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
+def test_attempt_shows_its_stream_name_and_masks_keys(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
     generated = keys.generate()
@@ -258,7 +258,7 @@ def test_different_attempts_have_a_bound_of_their_own(session: Session) -> None:
     assert session.end_reason == "tcp_reset"
 
 
-def test_one_address_can_fill_little_of_it(session: Session) -> None:
+def test_single_address_fills_only_a_bounded_part_of_the_history_queue(session: Session) -> None:
     writer = HistoryWriter()
     with locked_database():
         for number in range(1000):
@@ -268,7 +268,7 @@ def test_one_address_can_fill_little_of_it(session: Session) -> None:
     assert sum(Attempt.objects.values_list("count", flat=True)) == 1000
 
 
-def test_bans_are_kept(session: Session) -> None:
+def test_ban_is_kept_when_the_history_queue_is_full(session: Session) -> None:
     writer = HistoryWriter(max_waiting=5)
     with locked_database():
         for sequence in range(1, 1001):

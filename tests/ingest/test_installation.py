@@ -67,7 +67,7 @@ def test_another_pepper_is_refused_with_what_it_would_make_void(
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["since", "before there were marks"])
-def test_one_that_had_to_be_made_is_refused_and_taken_away(
+def test_newly_made_pepper_is_refused_and_removed_where_secrets_exist(
     secrets: tuple[str, str], file: Path, settings: Any, noted: bool
 ) -> None:
     if noted:
@@ -79,7 +79,7 @@ def test_one_that_had_to_be_made_is_refused_and_taken_away(
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["of a new installation", "where nothing is kept"])
-def test_any_pepper_will_do(file: Path, settings: Any, is_new: bool) -> None:
+def test_any_pepper_is_accepted_where_no_secret_depends_on_it(file: Path, settings: Any, is_new: bool) -> None:
     if not is_new:
         installation.check()
     other_pepper(settings, KEY_PEPPER_IS_NEW=is_new)
@@ -97,7 +97,7 @@ def test_any_pepper_will_do(file: Path, settings: Any, is_new: bool) -> None:
         ("apitoken", "create", "another", "--role", "viewer"),
     ],
 )
-def test_no_command_makes_what_would_be_void(
+def test_commands_making_secrets_are_refused_with_a_changed_pepper(
     secrets: tuple[str, str], file: Path, settings: Any, command: tuple[str, ...]
 ) -> None:
     installation.check()
@@ -107,7 +107,9 @@ def test_no_command_makes_what_would_be_void(
     assert StreamKey.objects.count() == 2
 
 
-def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str], file: Path, settings: Any) -> None:
+def test_pepper_accept_counts_the_void_secrets_and_is_audited(
+    secrets: tuple[str, str], file: Path, settings: Any
+) -> None:
     installation.check()
     other_pepper(settings)
     assert run_json("pepper", "accept") == {"void": {"stream keys": 2, "API token": 1, "webhook": 1}}
@@ -142,7 +144,7 @@ def test_another_secret_key_is_warned_of_once(file: Path, settings: Any, caplog:
         ("SELECT FROM WHERE", False),
     ],
 )
-def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: bool) -> None:
+def test_error_of_a_missing_table_or_column_names_the_migrate_command(statement: str, lacks: bool) -> None:
     with pytest.raises(DatabaseError) as raised, connection.cursor() as cursor:
         cursor.execute(statement)
     assert database.lacks_tables(raised.value) is lacks
@@ -152,7 +154,7 @@ def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: b
     assert "\n" not in said
 
 
-def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(settings: Any, tmp_path: Path) -> None:
+def test_newer_database_is_named_by_its_migration_and_not_migrated(settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
         MigrationRecorder(connection).record_applied(application, name)

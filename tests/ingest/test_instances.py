@@ -71,7 +71,7 @@ def play(name: str, app: str = "live") -> playback.Playable:
 # --- With keys ---
 
 
-def test_one_is_there_with_its_streams_and_recordings(inside: NewKey, application: Application) -> None:
+def test_instance_exists_only_with_its_streams_or_recordings(inside: NewKey, application: Application) -> None:
     connect("live/room")
     assert refusal(partial(connect, "live/Room")) == "InvalidApp instance_unknown"
     for app in ("live/other", "live/room/cam", "live/-room", f"live/{'x' * 65}", f"live/{keys.generate()}"):
@@ -81,7 +81,7 @@ def test_one_is_there_with_its_streams_and_recordings(inside: NewKey, applicatio
     connect("live/other")
 
 
-def test_a_key_publishes_to_its_stream_wherever_that_is(inside: NewKey, key: NewKey) -> None:
+def test_key_publishes_from_the_application_or_its_own_instance_only(inside: NewKey, key: NewKey) -> None:
     """In the instance only keys of it do; in the application all do, and a name may be whole."""
     assert publish("live", inside.secret, instance="room").path == "live/room/cam"
     Session.objects.all().delete()
@@ -97,7 +97,7 @@ def test_a_key_publishes_to_its_stream_wherever_that_is(inside: NewKey, key: New
     connect("live/room", inside.secret)
 
 
-def test_two_of_one_name_are_two_streams(inside: NewKey, application: Application) -> None:
+def test_equal_names_in_two_instances_are_two_streams(inside: NewKey, application: Application) -> None:
     other = keys.create(stream=Stream.objects.create(application=application, name="hall/cam"))
     assert publish("live", inside.secret, instance="room").path == "live/room/cam"
     assert publish("live", other.secret, instance="hall").path == "live/hall/cam"
@@ -109,7 +109,7 @@ def test_two_of_one_name_are_two_streams(inside: NewKey, application: Applicatio
 # --- Open applications ---
 
 
-def test_they_come_with_who_publishes_in_some_number(open_app: Application) -> None:
+def test_open_application_creates_instances_up_to_its_maximum(open_app: Application) -> None:
     assert publish("bench", "cam", instance="one").path == "bench/one/cam"
     assert publish("bench", "two/cam").path == "bench/two/cam"
     assert publish("bench", "cam2", instance="two").path == "bench/two/cam2"
@@ -125,7 +125,7 @@ def test_they_come_with_who_publishes_in_some_number(open_app: Application) -> N
     assert authorization.instance_names(application=open_app) == {"one", "two"}
 
 
-def test_a_key_is_never_made_one(open_app: Application) -> None:
+def test_key_sent_as_instance_or_stream_name_creates_nothing(open_app: Application) -> None:
     stream = Stream.objects.create(application=open_app, name="cam1")
     own, imported = keys.create(stream=stream).secret, keys.create(stream=stream, secret="oldserver-key-1").secret
     for secret in (own, imported, keys.generate()):
@@ -137,7 +137,7 @@ def test_a_key_is_never_made_one(open_app: Application) -> None:
     assert [each.name for each in Stream.objects.all()] == ["cam1"]
 
 
-def test_those_of_recordings_count_and_capital_letters_tell_apart(open_app: Application) -> None:
+def test_instance_limit_counts_recordings_and_is_case_sensitive(open_app: Application) -> None:
     Recording.objects.create(application=open_app, name="two/film", file="film.flv")
     Stream.objects.bulk_create(Stream(application=open_app, name=name) for name in ("one/cam", "onetwo"))
     assert authorization.instance_names(application=open_app) == {"one", "two"}
@@ -150,7 +150,7 @@ def test_those_of_recordings_count_and_capital_letters_tell_apart(open_app: Appl
 
 
 @pytest.mark.both_forms
-def test_one_is_looked_up_by_an_index(open_app: Application) -> None:
+def test_instance_lookup_uses_an_index(open_app: Application) -> None:
     """Anybody may ask, for any name. With many rows of the application there is one index that is worth it."""
     Stream.objects.bulk_create(Stream(application=open_app, name=f"cam-{number}") for number in range(500))
     files = [Recording(application=open_app, name=f"cam-{each}", file=f"{each}.flv") for each in range(500)]
@@ -174,7 +174,7 @@ def test_one_is_looked_up_by_an_index(open_app: Application) -> None:
 # --- Where operators make them ---
 
 
-def test_operators_make_as_many_as_the_application_may_have(application: Application) -> None:
+def test_operators_cannot_create_more_instances_than_allowed(application: Application) -> None:
     Application.objects.update(max_instances=1)
     application.refresh_from_db()
     actor = audit.command("test")
@@ -187,7 +187,7 @@ def test_operators_make_as_many_as_the_application_may_have(application: Applica
     assert Stream.objects.count() == 3
 
 
-def test_an_imported_table_is_counted_as_a_whole(application: Application, tmp_path: Path) -> None:
+def test_key_import_with_too_many_instances_is_refused_as_a_whole(application: Application, tmp_path: Path) -> None:
     Application.objects.update(max_instances=2)
     table = tmp_path / "keys.csv"
     rows = [f"live/{instance}/cam,existing-key-{instance}" for instance in ("a", "b", "c")]
@@ -199,7 +199,7 @@ def test_an_imported_table_is_counted_as_a_whole(application: Application, tmp_p
     assert authorization.instance_names(application=application) == {"a", "b"}
 
 
-def test_the_strings_to_paste(inside: NewKey, settings: Any) -> None:
+def test_printed_urls_of_an_instance_stream_contain_the_instance(inside: NewKey, settings: Any) -> None:
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("127.0.0.1", 1935), ("127.0.0.1", 8001)
     shown = media_urls.strings(stream=inside.key.stream, secret=inside.secret)
     assert (shown.stream, shown.server) == ("live/room/cam", "rtmp://127.0.0.1/live/room")
@@ -209,12 +209,12 @@ def test_the_strings_to_paste(inside: NewKey, settings: Any) -> None:
     assert link.flv_url.startswith("http://127.0.0.1:8001/live/live/room/cam.flv?token=")
 
 
-def test_a_recording_is_downloaded_under_one_name(application: Application) -> None:
+def test_download_name_of_an_instance_recording_has_no_slash(application: Application) -> None:
     film = Recording(application=application, name="room/cam", file="a.flv", started_at=NOW)
     assert recordings.download_name(film) == "live-room-cam-20260301T120000Z.flv"
 
 
-def test_each_has_shared_objects_of_its_own(application: Application) -> None:
+def test_each_instance_has_its_own_shared_objects(application: Application) -> None:
     def load(app: str) -> dict[str, bytes]:
         return shared_objects.load_object(app=app, name="chat", unwritten=None)[1]
 
@@ -253,7 +253,7 @@ async def test_a_connection_to_an_instance_sees_its_streams(inside: NewKey) -> N
     assert (attempt.app, attempt.name) == ("live", "room/other")
 
 
-async def test_what_was_refused_at_connect_is_not_written_down(inside: NewKey) -> None:
+async def test_refused_instance_name_is_masked_in_the_attempt(inside: NewKey) -> None:
     """It may be a key that this server doesn't know."""
     encoder = Connection(app="live/oldserver-key-1")
     assert (await encoder.connect())["code"] == "NetConnection.Connect.InvalidApp"

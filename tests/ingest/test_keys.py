@@ -62,7 +62,7 @@ def test_a_key_is_found_by_its_whole_secret_only(key: NewKey) -> None:
         ({"revoked_at": NOW, "grace_until": NOW + timedelta(hours=1), "enabled": False}, "disabled"),
     ],
 )
-def test_states(fields: dict[str, object], expected: str) -> None:
+def test_key_state_follows_expiry_revocation_grace_and_enabled_flag(fields: dict[str, object], expected: str) -> None:
     assert keys.state(key=StreamKey(**fields), now=NOW) == expected
 
 
@@ -82,7 +82,7 @@ def test_states(fields: dict[str, object], expected: str) -> None:
         (["192.0.2.0/24"], "not an address", False),
     ],
 )
-def test_networks(networks: list[str], address: str, allowed: bool) -> None:
+def test_key_is_allowed_only_from_its_networks(networks: list[str], address: str, allowed: bool) -> None:
     assert keys.allows(key=StreamKey(allowed_networks=networks), address=address) is allowed
 
 
@@ -107,7 +107,7 @@ def test_a_secret_belongs_to_one_key(stream: Stream, key: NewKey) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "a b", "a/b", "a?b", "a&b", "x" * 256, "tab\t", "nul\0", "cam1"])
-def test_what_an_encoder_cannot_send_or_is_a_public_name_is_refused(stream: Stream, secret: str) -> None:
+def test_unsendable_secret_or_public_name_is_refused_as_key(stream: Stream, secret: str) -> None:
     with pytest.raises(ValidationError):
         keys.create(stream=stream, secret=secret)
 
@@ -158,7 +158,7 @@ def test_a_key_is_rotated_once(key: NewKey) -> None:
 
 
 @pytest.mark.parametrize("grace", [timedelta(days=91), timedelta(seconds=-1)])
-def test_a_grace_has_an_end(key: NewKey, grace: timedelta) -> None:
+def test_rotation_grace_over_90_days_or_negative_is_refused(key: NewKey, grace: timedelta) -> None:
     with pytest.raises(ValidationError, match="90 days"):
         keys.rotate(key=key.key, grace=grace)
 
@@ -188,7 +188,9 @@ def over_limit(key: StreamKey, *ago: timedelta) -> None:
         ([59, 3601], None),
     ],
 )
-def test_a_key_rests_longer_each_time(stream: Stream, ago_s: list[int], rests_s: int | None) -> None:
+def test_key_over_its_bitrate_limit_is_blocked_longer_each_time(
+    stream: Stream, ago_s: list[int], rests_s: int | None
+) -> None:
     key = keys.create(stream=stream, max_kbps=1000, over_limit="close").key
     over_limit(key, *(timedelta(seconds=each) for each in ago_s))
     expected = None if rests_s is None else NOW + timedelta(seconds=rests_s)
@@ -196,7 +198,7 @@ def test_a_key_rests_longer_each_time(stream: Stream, ago_s: list[int], rests_s:
 
 
 @pytest.mark.parametrize("change", [{"over_limit": "warn"}, {"max_kbps": None}])
-def test_a_key_whose_limit_was_lifted_does_not_rest(stream: Stream, change: dict[str, Any]) -> None:
+def test_key_whose_bitrate_limit_was_lifted_is_not_blocked(stream: Stream, change: dict[str, Any]) -> None:
     key = keys.create(stream=stream, max_kbps=1000, over_limit="close").key
     over_limit(key, timedelta(seconds=5))
     for name, value in change.items():
@@ -237,7 +239,7 @@ def refused(text: str, table: Path) -> str:
 
 
 @pytest.mark.both_forms
-def test_a_table(table: Path) -> None:
+def test_key_import_creates_keys_and_streams_from_csv(table: Path) -> None:
     table.write_text(f"\ufeff{TABLE}")  # With the mark by which spreadsheets begin their UTF-8.
     made = run_json("streamkey", "import", str(table))
     assert made == {"keys": 3, "streams_made": ["live/cam1", "live/cam2"], "dry_run": False}
@@ -250,7 +252,7 @@ def test_a_table(table: Path) -> None:
 
 
 @pytest.mark.usefixtures("application")
-def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_import_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("key,app/name\noldserver-key-1,live/cam1\n"))
     assert "Imported 1 key and made 1 stream for them." in run("streamkey", "import", "-")
     assert keys.find(secret="oldserver-key-1") is not None
@@ -263,7 +265,7 @@ def test_a_dry_run_makes_nothing(table: Path) -> None:
     assert not Stream.objects.exists()
 
 
-def test_one_bad_line_and_nothing_is_made(table: Path) -> None:
+def test_key_import_with_bad_lines_names_them_without_the_secrets(table: Path) -> None:
     said = refused(TABLE + "live/cam3,secret number 4,,,,,\nlive,oldserver-key-5,,,,,\n", table)
     assert [line.partition(":")[0] for line in said.splitlines()] == ["Line 5", "Line 6"]
     assert "secret" not in said
@@ -295,7 +297,7 @@ def test_one_bad_line_and_nothing_is_made(table: Path) -> None:
         (f"app/name,key\nlive/cam1,{'x' * 256}", "can't send this key"),
     ],
 )
-def test_what_is_wrong_is_said(table: Path, lines: str, said: str) -> None:
+def test_key_import_reports_an_error_by_line_without_the_secret(table: Path, lines: str, said: str) -> None:
     error = refused(lines, table)
     assert said in error
     assert error.startswith("Line ")
@@ -303,7 +305,7 @@ def test_what_is_wrong_is_said(table: Path, lines: str, said: str) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_key_that_is_there_already(table: Path, stream: Stream) -> None:
+def test_key_import_with_an_existing_key_is_refused_by_line(table: Path, stream: Stream) -> None:
     keys.create(stream=stream, secret="oldserver-key-2")
     table.write_text(TABLE)
     with pytest.raises(CommandError, match=r"^Line 3: Another key has this secret already\.$"):
@@ -311,7 +313,7 @@ def test_a_key_that_is_there_already(table: Path, stream: Stream) -> None:
     assert StreamKey.objects.count() == 1
 
 
-def test_a_file_that_cannot_be_read(table: Path) -> None:
+def test_key_import_of_an_unreadable_file_is_refused(table: Path) -> None:
     with pytest.raises(CommandError, match="can't be read"):
         run("streamkey", "import", str(table))
     table.write_bytes(b"app/name,key\nlive/cam1,\xff\xfe\n")
@@ -320,7 +322,9 @@ def test_a_file_that_cannot_be_read(table: Path) -> None:
 
 
 @pytest.mark.both_forms
-def test_thousands_at_once(table: Path, application: Application, django_assert_max_num_queries: object) -> None:
+def test_key_import_of_2000_keys_takes_at_most_60_queries(
+    table: Path, application: Application, django_assert_max_num_queries: object
+) -> None:
     lines = [f"live/cam{number % 50},oldserver-key-{number}" for number in range(2000)]
     table.write_text("\n".join(["app/name,key", *lines]))
     with django_assert_max_num_queries(60):  # type: ignore[operator]

@@ -19,9 +19,9 @@ from ingest.services import keys
 from ingest.services.keys import NewKey
 from tests.ingest.clients import all_ended, go_live, publish_to, watch_live
 from tests.ingest.control import flush, listening
-from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import keep_sending, key_frame
 
 pytestmark = pytest.mark.usefixtures("process")
 

@@ -36,7 +36,7 @@ def message(number: int, made: list[int]) -> Callable[[], dict[str, Any]]:
     return make
 
 
-async def test_what_nobody_is_to_get_is_not_made() -> None:
+async def test_message_to_a_group_without_members_is_not_built() -> None:
     made: list[int] = []
     receive = await watch("stream.1")
     for number in range(SEVERAL):
@@ -45,7 +45,7 @@ async def test_what_nobody_is_to_get_is_not_made() -> None:
     assert made == [1]
 
 
-async def test_one_that_cannot_be_made_is_told_of_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_message_that_fails_to_build_is_logged_and_the_next_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     receive = await watch("stream.1")
     channel_layer.send_to_group("stream.1", lambda: {"text": str(1 / 0)})
     channel_layer.send_to_group("stream.1", message(2, []))
@@ -63,7 +63,7 @@ async def test_messages_of_a_group_come_in_order() -> None:
     assert [await second() for _ in range(10)] == list(range(1, 20, 2))
 
 
-async def test_who_leaves_is_no_member() -> None:
+async def test_channel_that_left_a_group_is_no_member() -> None:
     layer: Any = get_channel_layer()
     names = [f"stream.{number}" for number in range(SEVERAL)]
     assert not await channel_layer.with_members(names)
@@ -76,7 +76,7 @@ async def test_who_leaves_is_no_member() -> None:
     assert list(await channel_layer.with_members(names)) == ["stream.0"]
 
 
-async def test_of_many_streams_only_the_watched_ones_are_sent(node: NodeApp) -> None:
+async def test_only_snapshots_of_watched_streams_are_sent(node: NodeApp) -> None:
     receive = await watch("stream.7")
     before = await asked()
     await node.tick(at=100.0, streams=[snapshot(number) for number in range(1, SEVERAL)], samples=[SAMPLE])
@@ -102,7 +102,7 @@ def use() -> Iterator[Callable[[RedisChannelLayer], None]]:
     channel_layers.set("default", own)
 
 
-async def test_a_layer_that_is_away_is_told_of_once(
+async def test_unreachable_channel_layer_is_logged_once_and_then_sent_everything(
     node: NodeApp, use: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(channel_layer, "_warned", -channel_layer.WARN_S)
@@ -158,7 +158,9 @@ class Layer:
             raise ConnectionError
 
 
-async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_absent_channel_layer_is_probed_by_one_consumer_for_all(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(channel_layer, "ASK_S", 0.01)
     monkeypatch.setattr(channel_layer, "SPREAD_S", 0.05)
     caplog.set_level(logging.INFO)

@@ -77,7 +77,7 @@ def test_a_held_lease_is_busy_until_it_expires(stream: Stream, node: Node) -> No
     assert is_free(stream, NOW + timedelta(seconds=10))
 
 
-def test_what_a_process_knows_of_its_sessions_counts_more_than_the_expiry(stream: Stream, node: Node) -> None:
+def test_local_knowledge_of_a_session_overrides_the_lease_expiry(stream: Stream, node: Node) -> None:
     take(stream, node)
     late = NOW + timedelta(minutes=1)
     assert not is_free(stream, late, "alive")
@@ -111,7 +111,7 @@ def test_a_node_renews_all_of_its_leases_in_one_statement(
     assert set(Lease.objects.values_list("expires_at", flat=True)) == {later + leases.TTL}
 
 
-def test_a_lost_lease_is_told(stream: Stream, node: Node) -> None:
+def test_renewal_returns_the_session_that_lost_its_lease(stream: Stream, node: Node) -> None:
     other = Node.objects.create(name="node-b")
     kept_stream = Stream.objects.create(application=stream.application, name="cam2")
     kept, lost = take(kept_stream, node), take(stream, node)
@@ -132,7 +132,7 @@ def test_a_renewal_brings_back_no_lease_that_another_took(stream: Stream, node: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
+def test_concurrent_takes_of_a_lease_have_one_winner(stream: Stream, node: Node) -> None:
     contenders = [session_of(stream, node) for _ in range(6)]
     won: list[uuid.UUID] = []
     lost: list[uuid.UUID] = []
@@ -211,7 +211,7 @@ def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
     assert (held.end_reason, held.stop_requested) == ("", "")
 
 
-def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, stream: Stream) -> None:
+def test_lease_of_a_node_that_died_in_an_outage_is_taken_after_a_delay(held: Session, stream: Stream) -> None:
     secret = keys.create(stream=stream).secret
     with pytest.raises(NotYet):
         publish(secret, BACK + 1, reached_since=at(BACK))
@@ -220,25 +220,25 @@ def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, s
     assert (grant.lost.pk, grant.lost.end_reason) == (held.pk, "node_lost")
 
 
-def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: NewKey) -> None:
+def test_publish_is_refused_as_busy_while_the_database_comes_and_goes(held: Session, key: NewKey) -> None:
     with pytest.raises(Refused, match="busy"):
         publish(key.secret, BACK + 9, asked=BACK, reached_since=at(BACK + 8))
 
 
-def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
+def test_silence_noted_before_an_outage_does_not_free_the_stream_at_once(held: Session, key: NewKey) -> None:
     leases.mark_silent(since={held.pk: at(1)})
     with pytest.raises(NotYet):
         publish(key.secret, BACK + 1, reached_since=at(BACK))
 
 
-def test_the_streams_policy_holds_all_the_same(held: Session, stream: Stream) -> None:
+def test_replace_policy_takes_over_right_after_an_outage(held: Session, stream: Stream) -> None:
     Stream.objects.update(takeover="replace")
     grant = publish(keys.create(stream=stream).secret, BACK + 1, reached_since=at(BACK))
     assert grant.replaced is not None
     assert grant.replaced.session == held
 
 
-def test_since_when_a_process_could_write() -> None:
+def test_reach_tells_since_when_the_database_was_writable() -> None:
     found = Reach()
     assert found.since(at(3)) == at(3), "it never could"
     for second in (0, 3, 6, 9):
@@ -249,7 +249,7 @@ def test_since_when_a_process_could_write() -> None:
     assert found.since(at(25)) == at(24)
 
 
-def test_a_clock_that_leaps_is_a_break() -> None:
+def test_reach_starts_again_after_a_clock_leap() -> None:
     """For all that others wrote before, it tells nothing of them."""
     found = Reach()
     for second in (0, 3, 6, 3606, 3609):

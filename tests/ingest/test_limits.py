@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize("mib", [1, 10, 16])
-def test_longest_media_message(settings: Settings, mib: int) -> None:
+def test_message_size_setting_sets_message_partial_and_queue_limits(settings: Settings, mib: int) -> None:
     """With room for what else may be unfinished beside it; and a player's queue takes one."""
     settings.MAX_MESSAGE_MIB = mib
     config = server_config(("127.0.0.1", 0))
@@ -27,12 +27,12 @@ def test_longest_media_message(settings: Settings, mib: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 90])
-def test_how_long_an_encoder_may_wait(settings: Settings, seconds: int) -> None:
+def test_waiting_time_setting_reaches_the_server_config(settings: Settings, seconds: int) -> None:
     settings.WAITING_S = seconds
     assert server_config(("127.0.0.1", 0)).deadlines.waiting_s == seconds
 
 
-def test_when_players_are_told_of_the_end_and_memory_for_late_ones(settings: Settings) -> None:
+def test_end_players_and_cache_settings_reach_the_server_config(settings: Settings) -> None:
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 15, "longer than encoders need to come back"
     settings.END_PLAYERS_S = 0.0
     assert server_config(("127.0.0.1", 0)).deadlines.end_players_s == 0
@@ -40,12 +40,12 @@ def test_when_players_are_told_of_the_end_and_memory_for_late_ones(settings: Set
     assert server_config(("127.0.0.1", 0)).live.caches_bytes == 64 * MIB
 
 
-def test_a_decision_has_two_seconds_as_has_a_service_that_is_asked_and_a_statement_has_less() -> None:
+def test_decision_and_callback_limits_are_2_s_and_database_timeout_is_shorter() -> None:
     assert (decisions.LIMIT_S, callback.LIMIT_S) == (2.0, 2.0)
     assert settings.DATABASE_TIMEOUT_S < decisions.LIMIT_S
 
 
-def test_so_many_in_a_span_and_the_others_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_bound_passes_a_number_per_span_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
     monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now_s))
     bound = Bound(2, 60.0)

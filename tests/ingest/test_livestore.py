@@ -68,7 +68,7 @@ def within_one_loop(store: LiveStore, *work: Awaitable[Any]) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_nodes_are_put_together(store: LiveStore) -> None:
+def test_live_view_joins_the_snapshots_of_all_nodes(store: LiveStore) -> None:
     one, two, three = snapshot(1), snapshot(2), snapshot(3)
     within_one_loop(
         store,
@@ -82,7 +82,7 @@ def test_nodes_are_put_together(store: LiveStore) -> None:
     assert one in found.streams
 
 
-def test_a_loop_reads_the_same(store: LiveStore) -> None:
+def test_async_reads_return_the_same_as_sync_reads(store: LiveStore) -> None:
     put = (store.put_node(figures("a", 100.0), [snapshot(1)]), store.append_samples({1: point(100.0)}))
     _, _, view, recent = within_one_loop(store, *put, store.aread(), store.arecent(1))
     assert view == store.read()
@@ -99,7 +99,7 @@ def test_a_node_that_stopped_is_gone_at_once(store: LiveStore) -> None:
     assert [stream["id"] for stream in store.read().streams] == [2]
 
 
-def test_the_last_five_minutes_are_kept(store: LiveStore) -> None:
+def test_samples_of_the_last_five_minutes_are_kept(store: LiveStore) -> None:
     points = [point(float(at)) for at in range(1000, 1400)]
     within_one_loop(store, *(store.append_samples({1: each}) for each in points))
     assert store.recent(1) == points[-300:]
@@ -151,7 +151,7 @@ def test_the_last_thumbnail_is_kept_byte_by_byte(store: LiveStore) -> None:
     assert store.thumbnail("live/c") is None
 
 
-def test_what_was_read_is_watched(store: LiveStore) -> None:
+def test_thumbnail_that_was_read_counts_as_watched(store: LiveStore) -> None:
     put = (store.put_thumbnail(path, PICTURE) for path in ("live/a", "live/b"))
     assert within_one_loop(store, *put, store.awatched())[-1] == []
     store.thumbnail("live/b")

@@ -15,7 +15,7 @@ UNSEEN = [chr(code) for code in range(sys.maxunicode + 1) if category(chr(code))
 
 
 @pytest.mark.parametrize("name", ["cam1", "cam.1", "mira@home", "名前", "Кам1", "it's", "a:b,c=d", "🎥", "é"])
-def test_names(name: str) -> None:
+def test_valid_stream_names_are_accepted(name: str) -> None:
     validate_stream_name(name)
 
 
@@ -24,7 +24,7 @@ def test_a_name_has_an_instance_and_what_it_is_called_within(whole: str, parts: 
     assert (instance_of(whole), name_within(whole)) == parts
 
 
-def test_no_name_has_what_can_not_be_seen() -> None:
+def test_stream_name_with_invisible_characters_is_refused() -> None:
     assert "\u202e" in UNSEEN
     assert [sign for sign in UNSEEN if is_stream_name(f"cam{sign}1")] == []
     with pytest.raises(ValidationError, match="that can be seen"):
@@ -73,12 +73,12 @@ PROXIES = [ip_network("10.0.0.0/8"), ip_network("2001:db8::/48")]
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_what_counts_for_an_address(address: str, expected: str) -> None:
+def test_address_unit_is_the_ipv4_address_or_the_ipv6_64_network(address: str, expected: str) -> None:
     assert unit(address) == expected
 
 
 @pytest.mark.parametrize("text", ["", "unix:", "192.0.2"])
-def test_what_is_no_address_stands_for_itself(text: str) -> None:
+def test_text_that_is_no_address_is_its_own_unit(text: str) -> None:
     assert unit_or_itself(text) == text
     with pytest.raises(ValueError, match="address"):
         unit(text)
@@ -103,6 +103,6 @@ def test_what_is_no_address_stands_for_itself(text: str) -> None:
         ("", ["198.51.100.9"], ""),
     ],
 )
-def test_whose_a_request_is(peer: str, forwarded: list[str], client: str) -> None:
+def test_client_address_is_read_only_from_trusted_proxies(peer: str, forwarded: list[str], client: str) -> None:
     assert client_of(peer, forwarded, PROXIES) == client
     assert client_of(peer, forwarded, []) == peer

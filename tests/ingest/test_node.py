@@ -115,7 +115,7 @@ async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node:
 
 
 @pytest.mark.both_forms
-async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, live: str) -> None:
+async def test_publisher_silence_is_noted_in_its_lease_while_it_lasts(node: NodeApp, live: str) -> None:
 
     def sample(at: float, idle_ms: int) -> Sample:
         return replace(SAMPLE, session=live, at_us=int(at * 1e6), idle_ms=idle_ms)
@@ -134,7 +134,7 @@ async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, live: 
     await until(Lease.objects.filter(silent_since=None).exists)
 
 
-async def test_a_node_that_starts_anew_forgets_what_its_former_process_told(node: NodeApp, live: str) -> None:
+async def test_restarted_node_clears_the_silence_its_former_process_noted(node: NodeApp, live: str) -> None:
     await Lease.objects.aupdate(silent_since=timezone.now())
     successor = NodeApp()
     await successor.tell("node.started")
@@ -160,7 +160,7 @@ TAKEN_AWAY: dict[str, Callable[[StreamKey], object]] = {
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("act", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
-async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
+async def test_session_whose_key_or_stream_became_invalid_is_dropped_at_next_poll(
     node: NodeApp, key: NewKey, live: str, act: Callable[[StreamKey], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which comes with a tick."""
@@ -177,7 +177,7 @@ async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
     assert looks[0] == [(uuid.UUID(live), "key_revoked")]
 
 
-async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_node_polls_for_revocations_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ticks come each second."""
     looks, never = AsyncMock(), AsyncMock(side_effect=AssertionError)
     monkeypatch.setattr(Upkeep, "_revocations", looks)
@@ -223,7 +223,7 @@ async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, live: str
     assert (await Lease.objects.aget()).session_id is not None
 
 
-async def test_a_bad_tick_is_not_the_last(node: NodeApp) -> None:
+async def test_tick_with_an_invalid_snapshot_does_not_stop_later_ticks(node: NodeApp) -> None:
     receive = await watch("live")
     await node.tick(at=1.0, streams=[{"nonsense": True}])
     await node.tick(at=2.0)

@@ -143,7 +143,7 @@ def sampled(
 
 
 @pytest.mark.both_forms
-async def test_the_next_start_fills_them_in(stream: Stream, settings: Any) -> None:
+async def test_next_start_fills_in_totals_of_lost_sessions_from_their_samples(stream: Stream, settings: Any) -> None:
     session = await sync_to_async(left)(stream)
     player = await sync_to_async(left)(stream, kind="play")
     other = await sync_to_async(left)(stream, node="node-z", end_reason="node_lost", ended_at=timezone.now())
@@ -164,7 +164,7 @@ async def test_the_next_start_fills_them_in(stream: Stream, settings: Any) -> No
     assert (unknown.end_reason, unknown.is_uncounted, unknown.total("bytes_out")) == ("node_lost", True, None)
 
 
-async def test_one_that_was_on_air_for_weeks_is_filled_in_as_well(stream: Stream, settings: Any) -> None:
+async def test_lost_session_of_weeks_is_filled_in_only_if_no_sample_is_missing(stream: Stream, settings: Any) -> None:
     """It counts when it ended. Of another, retention has removed what was measured at first."""
     now = timezone.now()
     began, ended = now - timedelta(days=20), now - timedelta(minutes=5)
@@ -185,7 +185,7 @@ async def test_one_that_was_on_air_for_weeks_is_filled_in_as_well(stream: Stream
     assert (row.is_uncounted, row.total("bytes_in"), row.ended_at) == (True, None, ended)
 
 
-def test_what_is_known_stays(stream: Stream) -> None:
+def test_only_uncounted_lost_sessions_are_filled_in_and_only_once(stream: Stream) -> None:
     now = timezone.now()
     session = left(stream)
     assert sessions.end(session=session.pk, reason="client_unpublish")
@@ -214,7 +214,7 @@ def test_an_end_without_totals_says_that_they_are_not_known(stream: Stream) -> N
     assert {name: end[name] for name in names} == dict.fromkeys(names)
 
 
-async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
+async def test_many_lost_sessions_are_filled_in_in_one_round_own_node_first(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node's own first, and of one that was lost days ago not what was measured since."""
@@ -238,7 +238,7 @@ async def test_many_are_filled_in_in_one_round_each_where_its_samples_are(
 
 
 @pytest.mark.parametrize("seconds", [60, 400])
-async def test_one_that_went_on_while_the_database_was_away_has_all_its_samples(
+async def test_lost_session_that_outlived_a_database_outage_gets_all_its_samples(
     stream: Stream, settings: Any, seconds: int
 ) -> None:
     """Its end is then that of the database's first absence."""
@@ -253,7 +253,7 @@ async def test_one_that_went_on_while_the_database_was_away_has_all_its_samples(
     assert (row.ended_at - began).total_seconds() == pytest.approx(seconds, abs=0.01)
 
 
-async def test_samples_that_nobody_has_are_not_looked_for_again_and_again(
+async def test_missing_samples_of_a_lost_session_are_looked_up_a_few_times_only(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []

@@ -78,7 +78,7 @@ async def test_a_streams_page_gets_its_samples(node: NodeApp) -> None:
     assert await receive() == {"kind": "sample", "at": 101.0, "stream": None, "sample": None}
 
 
-async def test_what_json_cannot_say_does_not_reach_pages(node: NodeApp) -> None:
+async def test_values_invalid_in_json_do_not_reach_pages(node: NodeApp) -> None:
     receive = await watch("stream.1")
     await node.tick(streams=[snapshot(1, metadata={"framerate": float("nan"), "object": object()})])
     metadata = (await receive())["stream"]["metadata"]
@@ -97,7 +97,7 @@ async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
 
 
 @pytest.mark.both_forms
-async def test_a_live_store_that_is_away_is_told_of_once(
+async def test_unreachable_live_store_and_its_return_are_each_logged_once(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingest.consumers.node")
@@ -171,7 +171,7 @@ async def test_a_picture_is_kept_and_named_in_the_next_snapshot(node: NodeApp, k
     assert await shown(node, None) is None
 
 
-async def test_the_server_is_told_what_somebody_looks_at(node: NodeApp) -> None:
+async def test_paths_of_watched_thumbnails_are_sent_to_the_server_once(node: NodeApp) -> None:
     await picture(node, 5000)
     await until(lambda: get_livestore().thumbnail("live/cam1") is not None)
     await node.tick(at=100.0)
@@ -182,7 +182,7 @@ async def test_the_server_is_told_what_somebody_looks_at(node: NodeApp) -> None:
     assert node.app.output_queue.empty(), "it has not changed"
 
 
-async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
+async def test_failure_to_store_thumbnails_is_logged_once(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(live_store, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
@@ -194,7 +194,7 @@ async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
     assert caplog.text.count("takes no thumbnails") == 1
 
 
-async def test_the_node_tells_them_each_second(node: NodeApp, key: NewKey) -> None:
+async def test_node_snapshot_counts_sessions_refusals_and_recordings(node: NodeApp, key: NewKey) -> None:
     await is_up()
     before = COUNTS.figures
     encoder, session = await published(key)

@@ -46,7 +46,7 @@ def test_a_process_knows_itself_and_another_one_while_it_runs() -> None:
     assert nodes.parse_process("") is nodes.parse_process("no process at all, but words") is None
 
 
-def test_a_name_that_nobody_had_is_taken_and_shown_as_stopped_until_the_node_is_up() -> None:
+def test_unused_node_name_is_claimed_and_shown_as_stopped() -> None:
     assert nodes.Claim(NODE).take()
     assert is_taken()
     assert Node.objects.filter(state="down", stopped_at__isnull=False).exists()
@@ -54,7 +54,7 @@ def test_a_name_that_nobody_had_is_taken_and_shown_as_stopped_until_the_node_is_
 
 
 @pytest.mark.parametrize("how", ["it stopped in order", "it died", "it was forgotten"])
-def test_the_name_of_who_is_gone_is_taken_at_once(how: str) -> None:
+def test_name_of_a_stopped_dead_or_forgotten_node_is_claimed_at_once(how: str) -> None:
     if how == "it stopped in order":
         former(str(nodes.own_process()))
         nodes.set_state(name=NODE, state=Node.State.DOWN, now=timezone.now())
@@ -67,7 +67,7 @@ def test_the_name_of_who_is_gone_is_taken_at_once(how: str) -> None:
     assert is_taken()
 
 
-def test_the_name_of_who_runs_is_not_taken_however_long_it_was_not_seen() -> None:
+def test_name_of_a_running_process_is_refused_however_long_unseen() -> None:
     with other_process() as other:
         former(other, state="down", seen_at=timezone.now() - timedelta(hours=1))
         with pytest.raises(nodes.NameTaken, match=rf"process {other.split()[1]} of .* RTMPWEB_NODE"):
@@ -76,7 +76,9 @@ def test_the_name_of_who_runs_is_not_taken_however_long_it_was_not_seen() -> Non
 
 
 @pytest.mark.parametrize("whose", ["another machine's", "a former version's"])
-def test_one_that_may_run_is_watched(whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_of_a_possibly_running_node_is_claimed_after_it_stood_still(
+    whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nodes, "STILL_S", 0.3)
     row = former(process_elsewhere() if whose == "another machine's" else "")
     claim = nodes.Claim(NODE)
@@ -215,14 +217,14 @@ def test_a_draining_node_that_was_taken_for_dead_still_drains() -> None:
         (("forget", "node-9"), "no node node-9"),
     ],
 )
-def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
+def test_node_command_reports_invalid_arguments(words: tuple[str, ...], said: str) -> None:
     Node.objects.create(name=NODE, state="up")
     Node.objects.create(name="node-b", state="down")
     with pytest.raises(CommandError, match=said):
         run_json("node", *words)
 
 
-def test_one_that_is_gone_is_forgotten_and_history_keeps_it() -> None:
+def test_node_forget_marks_a_down_node_stopped_and_keeps_its_sessions() -> None:
     node = Node.objects.create(name="node-b", state="down")
     Session.objects.create(kind="play", app="live", name="cam1", node=node, ended_at=timezone.now())
     assert run_json("node", "forget", "node-b")["state"] == "down"
@@ -231,7 +233,7 @@ def test_one_that_is_gone_is_forgotten_and_history_keeps_it() -> None:
     assert node.sessions.count() == 1
 
 
-def test_list() -> None:
+def test_node_list_counts_open_sessions_per_node() -> None:
     for name in ("node-e", "node-c", "node-b", "node-d"):
         Node.objects.create(name=name, state="down")
     node = Node.objects.create(name=NODE, state="up", address="127.0.0.1:1935")

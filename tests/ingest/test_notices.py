@@ -37,7 +37,7 @@ def row(at: float = NOW, **fields: object) -> AttemptRow:
     return AttemptRow(**(usual | fields))  # type: ignore[arg-type]
 
 
-def test_the_same_again_is_one_entry_with_its_count() -> None:
+def test_repeated_refusal_is_one_notice_with_its_count() -> None:
     refusals = Refusals()
     for second in range(0, 40, 5):
         refusals.put(row(NOW + second))
@@ -46,7 +46,7 @@ def test_the_same_again_is_one_entry_with_its_count() -> None:
     assert (entry["app"], entry["name"], entry["address"]) == ("live", "…", "203.0.113.7")
 
 
-def test_an_entry_goes_by_itself_and_begins_anew() -> None:
+def test_expired_notice_disappears_and_its_count_restarts() -> None:
     refusals = Refusals()
     refusals.put(row())
     assert refusals.now(NOW + LASTS_S)
@@ -55,14 +55,14 @@ def test_an_entry_goes_by_itself_and_begins_anew() -> None:
     assert [entry["count"] for entry in refusals.now(NOW + LASTS_S + 3)] == [1]
 
 
-def test_players_and_connections_that_broke_are_not_told() -> None:
+def test_refused_plays_and_broken_connections_give_no_notice() -> None:
     refusals = Refusals()
     refusals.put(row(action="play", reason="token_invalid"))
     refusals.put(row(action="connect", reason="tcp_reset"))
     assert refusals.now(NOW) == []
 
 
-def test_what_is_told_before_does_not_change() -> None:
+def test_notice_handed_out_does_not_change_with_later_refusals() -> None:
     refusals = Refusals()
     refusals.put(row())
     (told,) = refusals.now(NOW)
@@ -98,7 +98,7 @@ def test_peers_that_were_gone_at_once_share_an_entry() -> None:
     assert len(refusals.now(NOW)) <= MOST + 1
 
 
-def test_drops_that_nobody_was_there_to_see_are_not_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stale_drops_are_discarded_instead_of_shown_later(monkeypatch: pytest.MonkeyPatch) -> None:
     take_drops()  # What others left in this process.
     now = NOW
     monkeypatch.setattr("ingest.consumers.notices.clock.now", lambda: now)

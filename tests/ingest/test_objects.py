@@ -25,8 +25,8 @@ from ingest.services.shared_objects import ObjectRow, Waiting
 from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.operators import member
-from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
+from tests.server.sharer import Sharer
 
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)
@@ -79,7 +79,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application) -> Non
 
 
 @pytest.mark.both_forms
-async def test_what_changes_is_written_while_it_is_used(room: Application) -> None:
+async def test_shared_object_changes_are_written_while_it_is_in_use(room: Application) -> None:
     async with listening(deadlines=QUICK) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await until(lambda: kept() == {"a": amf0.encode(1.0)})
@@ -90,7 +90,9 @@ async def test_what_changes_is_written_while_it_is_used(room: Application) -> No
     assert NOW - timedelta(minutes=1) < found.updated_at < timezone.now()
 
 
-async def test_an_object_comes_back_before_it_is_written(room: Application, process: HistoryWriter) -> None:
+async def test_reopened_shared_object_includes_changes_not_yet_written(
+    room: Application, process: HistoryWriter
+) -> None:
     """The database may take its time, or be away: what this node wrote last counts."""
     async with listening() as port, sharing(port) as [client]:
         with locked_database():
@@ -108,7 +110,7 @@ async def test_an_object_comes_back_before_it_is_written(room: Application, proc
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("fault", ["slow", "broken"])
-async def test_a_database_that_fails_refuses_new_ones_and_nothing_else(
+async def test_failing_database_refuses_new_shared_objects_but_not_open_ones(
     room: Application, fault: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "FAILURES", Bound(100))
@@ -138,7 +140,7 @@ async def test_a_write_that_fails_is_tried_again(
 
 
 @pytest.mark.both_forms
-async def test_nodes_change_properties_apart(room: Application) -> None:
+async def test_property_changes_of_two_nodes_are_merged_in_the_database(room: Application) -> None:
     """Each has its own object; in the database both are one, the later change of a property counts."""
     async with (
         listening("node-a", deadlines=QUICK) as port_a,
@@ -157,7 +159,7 @@ async def test_nodes_change_properties_apart(room: Application) -> None:
 
 @pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("access", ["none", "temporary"])
-async def test_what_an_application_has(access: str) -> None:
+async def test_shared_objects_beyond_the_applications_access_are_refused(access: str) -> None:
     await Application.objects.acreate(name="room", shared_objects=access)
     codes = {
         "none": ["SharedObject.NoReadAccess"] * 2,
@@ -175,14 +177,14 @@ async def test_what_an_application_has(access: str) -> None:
 
 
 @pytest.mark.usefixtures("process")
-async def test_an_application_has_none_unless_an_operator_says_so() -> None:
+async def test_shared_objects_are_off_until_an_operator_enables_them() -> None:
     await sync_to_async(call_command)("application", "set", "room")
     assert (await Application.objects.aget()).shared_objects == "none"
     await sync_to_async(call_command)("application", "set", "room", "--shared-objects", "temporary")
     assert (await Application.objects.aget()).shared_objects == "temporary"
 
 
-async def test_names_that_no_row_can_have(room: Application) -> None:
+async def test_shared_object_with_an_unstorable_name_is_refused(room: Application) -> None:
     async with listening() as port:
         for name in ("x" * 256, "a\x00b"):
             async with sharing(port, use=False, name=name) as [client]:
@@ -190,7 +192,9 @@ async def test_names_that_no_row_can_have(room: Application) -> None:
                 await client.is_refused(NOT_CREATED)
 
 
-async def test_an_application_has_room_for_so_many(room: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_shared_objects_of_an_application_is_bounded(
+    room: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shared_objects, "MOST_OF_APPLICATION", 1)
     async with listening() as port, sharing(port) as [one], sharing(port, use=False, name="more") as [more]:
         await one.set("a", 1.0)
@@ -211,7 +215,7 @@ async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application)
     assert not await Attempt.objects.aexists()
 
 
-async def test_the_nodes_limits_hold(room: Application) -> None:
+async def test_persistent_shared_object_keeps_to_the_nodes_limits(room: Application) -> None:
     async with listening(objects=ObjectLimits(slots=1)) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await client.ask(RequestChange("b", 1.0))
@@ -268,7 +272,9 @@ def test_a_small_object_is_written_whenever_it_changes() -> None:
     assert waiting.wait_s(9.0) < 0.5
 
 
-def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiting_shared_object_changes_are_bounded_in_bytes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(shared_objects, "MOST_BYTES", 3000)
     waiting = Waiting()
     assert waiting.put(row("chat", 1, a=b"x" * 2000))
@@ -291,7 +297,7 @@ def chat(db: None) -> SharedObject:
     return SharedObject.objects.create(application=room, name="chat", version=3, data=data)
 
 
-def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
+def test_operators_see_and_only_admins_delete_shared_objects(chat: SharedObject) -> None:
     clients = {role: member(role) for role in ("viewer", "operator", "admin")}
     listed, its_page = "/admin/ingest/sharedobject/", f"/admin/ingest/sharedobject/{chat.pk}/change/"
     assert clients["viewer"].get(listed).status_code == 403
@@ -305,7 +311,7 @@ def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
     assert not SharedObject.objects.exists()
 
 
-def test_they_end_with_their_application(chat: SharedObject) -> None:
+def test_shared_objects_are_deleted_with_their_application(chat: SharedObject) -> None:
     chat.application.delete()
     shared_objects.save_object([row("chat", 4, a=b"1")])
     assert not SharedObject.objects.exists()

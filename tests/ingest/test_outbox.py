@@ -67,7 +67,9 @@ def write(process: HistoryWriter, *rows: Any) -> None:
     assert process.flush(20)
 
 
-def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, session: Session) -> None:
+def test_publish_and_unpublish_events_carry_session_details_and_totals(
+    process: HistoryWriter, session: Session
+) -> None:
     write(process, started(session), end(session))
     begin, over = OutboxEvent.objects.order_by("at")
     assert begin.payload == {
@@ -93,32 +95,32 @@ def test_a_begin_and_an_end_are_told_with_what_is_known(process: HistoryWriter, 
     assert (over.stream, over.session, over.taken_at) == (session.stream, session, None)
 
 
-def test_whatever_is_written_again_is_told_once(process: HistoryWriter, session: Session) -> None:
+def test_history_written_twice_adds_each_outbox_event_once(process: HistoryWriter, session: Session) -> None:
     for _ in range(2):
         write(process, started(session), judged(session, 2), end(session))
     write(process, end(session, "client_unpublish"))
     assert told() == ["health.opened", "publish", "unpublish"]
 
 
-def test_players_and_tests_tell_nothing(process: HistoryWriter, stream: Stream) -> None:
+def test_players_and_test_publishes_add_no_outbox_events(process: HistoryWriter, stream: Stream) -> None:
     for fields in ({"kind": "play"}, {"is_test": True}):
         session = hold(stream, **fields)
         write(process, started(session), judged(session, 2), end(session))
     assert told() == []
 
 
-def test_an_admission_that_is_undone_tells_neither(process: HistoryWriter, session: Session) -> None:
+def test_undone_admission_adds_no_outbox_events(process: HistoryWriter, session: Session) -> None:
     write(process, DiscardRow(session.pk), started(session), end(session))
     assert told() == []
 
 
-def test_a_node_that_died_before_it_told_a_begin_tells_no_end(process: HistoryWriter, session: Session) -> None:
+def test_session_lost_before_its_publish_event_adds_no_outbox_events(process: HistoryWriter, session: Session) -> None:
     assert sessions.end(session=session.pk, reason="node_lost")
     write(process, started(session))  # Had it waited for the database.
     assert told() == []
 
 
-def test_ends_at_once_are_told_once(process: HistoryWriter, stream: Stream) -> None:
+def test_concurrent_ends_of_a_session_add_one_unpublish_event(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(5):
         session = hold(stream)
         write(process, started(session))
@@ -126,7 +128,7 @@ def test_ends_at_once_are_told_once(process: HistoryWriter, stream: Stream) -> N
     assert sorted(told()) == ["publish"] * 5 + ["unpublish"] * 5
 
 
-def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWriter, stream: Stream) -> None:
+def test_concurrent_begin_and_end_add_both_outbox_events_or_neither(process: HistoryWriter, stream: Stream) -> None:
     for _ in range(10):
         session = hold(stream)
         at_once(
@@ -136,7 +138,7 @@ def test_a_begin_and_an_end_at_once_are_both_told_or_neither(process: HistoryWri
         assert of.count() in (0, 2)
 
 
-def test_issues_are_told_with_their_figures(process: HistoryWriter, session: Session) -> None:
+def test_health_events_carry_the_figures_of_the_issue(process: HistoryWriter, session: Session) -> None:
     write(process, judged(session, 2), judged(session, 3, "cleared", at_s=30))
     opened, cleared = OutboxEvent.objects.order_by("at")
     assert opened.payload["health"] == {
@@ -150,7 +152,7 @@ def test_issues_are_told_with_their_figures(process: HistoryWriter, session: Ses
     assert (cleared.kind, cleared.payload["health"]["check"]) == ("health.cleared", "starving")
 
 
-def test_a_flapping_check_is_told_so_often_a_minute_and_what_opened_is_cleared(
+def test_flapping_health_check_adds_a_bounded_number_of_events_a_minute(
     process: HistoryWriter, session: Session
 ) -> None:
     most = outbox.MAX_OPENED_A_MINUTE
@@ -161,7 +163,7 @@ def test_a_flapping_check_is_told_so_often_a_minute_and_what_opened_is_cleared(
     assert told().count("health.opened") == most + 1
 
 
-def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: HistoryWriter, session: Session) -> None:
+def test_excess_health_events_keep_only_the_last_state_of_a_check(process: HistoryWriter, session: Session) -> None:
     most = outbox.MAX_OPENED_A_MINUTE
     write(process, *(judged(session, number, check=f"check-{number}", at_s=number) for number in range(most)))
     for number in range(3):
@@ -175,7 +177,7 @@ def test_of_what_is_beyond_that_alerts_hear_how_each_check_stands(process: Histo
     assert len(told()) == most
 
 
-def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session: Session) -> None:
+def test_finished_recording_adds_one_recording_done_event(process: HistoryWriter, session: Session) -> None:
     recordings.note(session=session.pk, at=NOW, event=record_event(str(session.pk), began=NOW.timestamp()))
     assert told() == []
     for _ in range(2):

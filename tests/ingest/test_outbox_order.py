@@ -43,7 +43,7 @@ def told(stream: Stream) -> list[tuple[str, Session | None]]:
     return [(event.kind, event.session) for event in events]
 
 
-def test_a_begin_waits_for_the_end_of_the_one_before(process: HistoryWriter, stream: Stream) -> None:
+def test_publish_event_waits_for_the_former_sessions_unpublish_event(process: HistoryWriter, stream: Stream) -> None:
     first, second = session_at(stream, 0), session_at(stream, 5)
     write(process, started(first), started(second))
     assert told(stream) == [("publish", first)]
@@ -55,7 +55,7 @@ def test_a_begin_waits_for_the_end_of_the_one_before(process: HistoryWriter, str
     assert told(stream)[-1] == ("unpublish", second)
 
 
-def test_several_that_took_over_from_one_another_come_one_by_one(process: HistoryWriter, stream: Stream) -> None:
+def test_events_of_several_takeovers_come_one_session_at_a_time(process: HistoryWriter, stream: Stream) -> None:
     first, second, third = (session_at(stream, seconds) for seconds in (0, 1, 2))
     write(process, started(first), started(third), started(second), ended(first, 3))
     assert told(stream) == [("publish", first), ("unpublish", first), ("publish", second)]
@@ -63,7 +63,7 @@ def test_several_that_took_over_from_one_another_come_one_by_one(process: Histor
     assert told(stream)[3:] == [("unpublish", second), ("publish", third), ("unpublish", third)]
 
 
-def test_one_that_ends_before_its_begin_could_be_told_never_was(process: HistoryWriter, stream: Stream) -> None:
+def test_session_ending_before_its_publish_event_adds_no_events(process: HistoryWriter, stream: Stream) -> None:
     first, second = session_at(stream, 0), session_at(stream, 1)
     write(process, started(first), started(second), ended(second, 2), ended(first, 3))
     assert told(stream) == [("publish", first), ("unpublish", first)]
@@ -79,7 +79,7 @@ def test_at_the_same_instant_the_end_comes_first(process: HistoryWriter, stream:
     assert told(stream) == [("publish", first), ("unpublish", first), ("publish", second)]
 
 
-def test_issues_of_one_whose_begin_waits_come_after_it(process: HistoryWriter, stream: Stream) -> None:
+def test_health_events_of_a_waiting_session_follow_its_publish_event(process: HistoryWriter, stream: Stream) -> None:
     first, second = session_at(stream, 0), session_at(stream, 1)
     write(process, started(first), started(second))
     write(process, judged(second, 2, check="flapping", at_s=1), judged(second, 3, check="starving", at_s=1))
@@ -93,9 +93,7 @@ def test_issues_of_one_whose_begin_waits_come_after_it(process: HistoryWriter, s
     assert told(stream)[-1] == ("health.cleared", second)
 
 
-def test_each_stream_has_numbers_of_its_own_and_what_is_written_again_takes_none(
-    process: HistoryWriter, stream: Stream
-) -> None:
+def test_events_are_numbered_per_stream_and_repeats_take_no_number(process: HistoryWriter, stream: Stream) -> None:
     other = Stream.objects.create(application=stream.application, name="cam2")
     first, second = session_at(stream, 0), session_at(other, 0)
     for _ in range(2):
@@ -110,7 +108,7 @@ def test_a_clock_that_is_set_back_moves_nothing(process: HistoryWriter, stream: 
     assert [kind for kind, _ in told(stream)] == ["publish", "health.opened", "health.cleared", "unpublish"]
 
 
-def test_an_end_and_the_next_begin_at_once_are_both_told(process: HistoryWriter, stream: Stream) -> None:
+def test_concurrent_end_and_next_begin_are_both_told_in_order(process: HistoryWriter, stream: Stream) -> None:
     former = session_at(stream, 0)
     write(process, started(former))
     expected = [("publish", former)]
@@ -145,7 +143,7 @@ def streams_of(stream: Stream) -> list[Stream]:
 
 
 @pytest.mark.parametrize("kind", ["unpublish", "health.opened"])
-def test_what_a_session_tells_whose_begin_is_just_told_waits_for_it(
+def test_concurrent_end_or_issue_follows_the_delayed_publish_event(
     process: HistoryWriter, stream: Stream, kind: str
 ) -> None:
     """Its end, or an issue, while the end of the one before lets it begin."""
@@ -160,7 +158,7 @@ def test_what_a_session_tells_whose_begin_is_just_told_waits_for_it(
     assert told(stream) == [("publish", former), ("unpublish", former), ("publish", session), (kind, session)]
 
 
-def test_batches_of_the_same_streams_in_other_orders(stream: Stream) -> None:
+def test_concurrent_batches_of_streams_in_opposite_orders_are_both_written(stream: Stream) -> None:
     """As where encoders come back to another node: both write of all of their streams at the same moment."""
     streams = streams_of(stream)
     held = [session_at(each, 0) for each in streams]
@@ -171,7 +169,7 @@ def test_batches_of_the_same_streams_in_other_orders(stream: Stream) -> None:
         assert sorted(told(each)[1:]) == [("health.opened", session), ("unpublish", session)]
 
 
-def test_a_session_that_its_node_and_another_end_at_once(stream: Stream) -> None:
+def test_session_ended_by_its_node_and_a_sweep_at_once_has_one_unpublish(stream: Stream) -> None:
     held = [session_at(each, 0) for each in streams_of(stream)]
     at([started(session) for session in held])
     batch: list[Operation] = []
@@ -192,7 +190,7 @@ def test_a_session_that_its_node_and_another_end_at_once(stream: Stream) -> None
     assert not Lease.objects.exclude(session=None).exists()
 
 
-def test_a_stream_is_taken_over_from_a_lost_node_while_that_is_back(stream: Stream, key: NewKey) -> None:
+def test_takeover_from_a_lost_node_succeeds_while_that_node_ends_the_session(stream: Stream, key: NewKey) -> None:
     lost = session_at(stream, 0)
     at([started(lost)])
     later = NOW + timedelta(minutes=1)
@@ -213,7 +211,7 @@ def test_a_stream_is_taken_over_from_a_lost_node_while_that_is_back(stream: Stre
     assert holder.address == "192.0.2.9"
 
 
-def test_a_recording_is_closed_for_a_dead_node_while_that_is_back(stream: Stream) -> None:
+def test_recording_recovery_while_its_node_returns_tells_recording_done(stream: Stream) -> None:
     session = session_at(stream, 0)
     at([started(session)])
     recording = Recording.objects.create(
@@ -256,7 +254,7 @@ def test_a_hundred_issues_cost_as_many_statements_as_ten(stream: Stream) -> None
     assert sum(StreamTold.objects.values_list("sequence", flat=True)) == OutboxEvent.objects.count()
 
 
-def test_a_stream_that_is_told_nothing_new_keeps_its_number(stream: Stream) -> None:
+def test_repeated_events_do_not_raise_the_streams_event_number(stream: Stream) -> None:
     session = hold(stream)
     for _ in range(2):
         at([started(session), judged(session, 2)])

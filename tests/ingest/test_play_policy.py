@@ -85,7 +85,7 @@ def test_links_end_when_the_policy_leaves_by_link(stream: Stream, policy: str, e
     assert (refusal(token=old) if ends else check(token=old).name) == ("token_invalid" if ends else "cam1")
 
 
-def test_its_application_saying_the_same_changes_nothing(stream: Stream) -> None:
+def test_switch_between_equal_own_and_application_policy_keeps_links(stream: Stream) -> None:
     Application.objects.update(play_policy="token")
     stream.application.refresh_from_db()
     old = link(stream)
@@ -94,7 +94,7 @@ def test_its_application_saying_the_same_changes_nothing(stream: Stream) -> None
     assert check(token=old).name == "cam1"
 
 
-def test_what_its_application_lets_go_a_stream_does_too(stream: Stream, cam2: Stream) -> None:
+def test_application_policy_change_ends_links_of_streams_without_own_policy(stream: Stream, cam2: Stream) -> None:
     """One with a policy of its own keeps its links, and its players."""
     application = stream.application
     actions.save_application(ACTOR, application, play_policy="token")
@@ -109,7 +109,7 @@ def test_what_its_application_lets_go_a_stream_does_too(stream: Stream, cam2: St
     assert check("cam2", token=own).stream == cam2
 
 
-def test_a_token_at_connect(stream: Stream) -> None:
+def test_replaced_or_expired_play_token_is_refused_at_connect(stream: Stream) -> None:
     """Where the application lets all play, its streams may not."""
     enter = partial(ConnectRequest, app="live", address="127.0.0.1", is_token=True)
     play_policy.change(ACTOR, stream, play_policy="token")
@@ -124,7 +124,7 @@ def test_a_token_at_connect(stream: Stream) -> None:
         connect(enter(credential=late), NOW)
 
 
-def test_what_plays_ends_when_it_may_no_more(stream: Stream, cam2: Stream) -> None:
+def test_policy_or_link_change_ends_players_it_no_longer_admits(stream: Stream, cam2: Stream) -> None:
     node = Node.objects.create(name="node-a")
 
     def begin(of: Stream, kind: str = "play") -> Session:
@@ -154,13 +154,13 @@ def test_what_plays_ends_when_it_may_no_more(stream: Stream, cam2: Stream) -> No
     assert other.pk not in due()
 
 
-def test_what_nobody_can_say_is_no_policy(stream: Stream) -> None:
+def test_unknown_play_policy_is_refused(stream: Stream) -> None:
     with pytest.raises(ValidationError, match="not a valid choice"):
         play_policy.change(ACTOR, stream, play_policy="some")
     assert not AuditEntry.objects.exists()
 
 
-def test_the_command_says_who_may_watch(stream: Stream, settings: Any) -> None:
+def test_stream_command_sets_play_policy_and_makes_new_links(stream: Stream, settings: Any) -> None:
     settings.HLS_ADDRESS, settings.HLS_URL_BASE = ("0.0.0.0", 8002), ""
     settings.PUBLIC_URL = "https://live.example.org"
     found = run_json("stream", "set", "live/cam1", "--play", "token", "--hls-always", "on")
@@ -182,7 +182,7 @@ def test_the_command_says_who_may_watch(stream: Stream, settings: Any) -> None:
     assert run_json("stream", "set", "live/cam1", "--play", "as-application")["play_policy"] == ""
 
 
-def test_urls_where_hls_is_off_or_has_another_address(stream: Stream, settings: Any) -> None:
+def test_hls_and_watch_urls_follow_the_address_settings(stream: Stream, settings: Any) -> None:
     settings.HLS_ADDRESS = None
     made = media_urls.make_play_link(stream)
     assert (made.hls_url, made.watch_url, media_urls.watch_url(stream=stream)) == ("", "", "")

@@ -52,11 +52,11 @@ def row(found: Playable) -> int | None:
 @pytest.mark.parametrize(
     ("start", "wanted"), [(-2, "any"), (-1, "live"), (0, "recorded"), (5000, "recorded"), (-3, "any"), (-0.5, "any")]
 )
-def test_what_a_start_means(start: float, wanted: Wanted) -> None:
+def test_play_start_value_selects_live_recorded_or_any(start: float, wanted: Wanted) -> None:
     assert wanted_by(start) == wanted
 
 
-def test_a_stream_and_its_recording(stream: Stream, settings: Any) -> None:
+def test_play_name_finds_the_stream_and_its_recording_as_wanted(stream: Stream, settings: Any) -> None:
     film = recorded(stream.application, "cam1", stream=stream)
     found = check()
     assert (found.stream, found.name, row(found)) == (stream, "cam1", film.pk)
@@ -79,7 +79,7 @@ def test_a_recording_that_is_wanted_has_to_be_there(stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_the_newest_that_is_complete(stream: Stream) -> None:
+def test_newest_complete_recording_is_played(stream: Stream) -> None:
     make = partial(recorded, stream.application, "cam1", stream=stream)
     being_recorded = make(state=RECORDING)
     assert row(check()) == being_recorded.pk
@@ -90,7 +90,7 @@ def test_the_newest_that_is_complete(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("name", ["film", "flv:film", "mp4:film.mp4", "film.flv", "f4v:film.f4v", "mp4:film"])
-def test_spellings_of_a_name(application: Application, name: str) -> None:
+def test_recording_is_found_by_name_with_format_prefix_or_suffix(application: Application, name: str) -> None:
     film = recorded(application, "film")
     found = check(name)
     assert (row(found), found.name, found.stream) == (film.pk, "film", None)
@@ -103,7 +103,7 @@ def test_a_name_that_looks_like_a_spelling_comes_first(application: Application,
     assert row(check("film.mp4")) == row(check("mp4:film.mp4")) == exact.pk
 
 
-def test_a_recording_of_no_stream(application: Application) -> None:
+def test_recording_without_stream_follows_its_applications_rules(application: Application) -> None:
     recorded(application, "film")
     found = check("film", "recorded")
     assert (found.path, found.labels, found.start_unit) == ("live/film", {"stream": 0, "key": None}, "ms")
@@ -128,7 +128,7 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
     assert refusal("film") == "stream_disabled"
 
 
-def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2: Stream) -> None:
+def test_recording_named_like_another_stream_needs_its_own_streams_token(stream: Stream, cam2: Stream) -> None:
     """Who may play the stream gets that, and the recording only with the other's token, which is for nothing else."""
     film = recorded(stream.application, "cam1", stream=cam2)
     assert row(check()) == film.pk
@@ -142,7 +142,7 @@ def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2
 
 
 @pytest.mark.parametrize("name", ["film", "a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
-def test_names_of_nothing_and_of_another_applications_recording(application: Application, name: str) -> None:
+def test_unknown_invalid_or_foreign_recording_name_is_refused(application: Application, name: str) -> None:
     recorded(Application.objects.create(name="other"), "film")
     assert refusal(name) == "stream_unknown"
 
@@ -184,7 +184,7 @@ def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None
     assert refusal("show", "recorded", of[signed.pk]) == "play_not_allowed"
 
 
-def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Recording, stream: Stream) -> None:
+def test_recording_token_does_not_play_the_live_stream(signed: Recording, stream: Stream) -> None:
     """Nor counts it as a guess when it has expired."""
     film = recorded(signed.application, "cam1", stream=stream)
     Application.objects.update(play_policy="token")
@@ -199,7 +199,7 @@ def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Rec
     assert refusal(token=late) == "token_expired"
 
 
-def test_where_anyone_may_publish_a_name_need_not_be_known(application: Application) -> None:
+def test_unknown_name_on_an_open_application_is_awaited_by_live_players(application: Application) -> None:
     """Section 7.2.2.1: what is live, else the recording, else its player waits. For a recording nobody does."""
     film = recorded(application, "film")
     assert refusal("next") == "stream_unknown"
@@ -219,7 +219,7 @@ def test_where_anyone_may_publish_a_name_need_not_be_known(application: Applicat
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 256, "a\x00b", ""])
-def test_what_nobody_can_publish_under_is_not_waited_for(application: Application, name: str) -> None:
+def test_invalid_name_on_an_open_application_is_not_awaited(application: Application, name: str) -> None:
     Application.objects.update(publish_policy="open")
     assert refusal(name) == "stream_unknown"
 
@@ -239,7 +239,9 @@ def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, 
 
 @pytest.mark.parametrize("policy", ["public", "token", "none"])
 @pytest.mark.parametrize("state", [COMPLETE, RECORDING, FAILED])
-def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy: str, state: str) -> None:
+def test_download_token_serves_its_recording_despite_policy_and_disabling(
+    stream: Stream, policy: str, state: str
+) -> None:
     meant = recorded(stream.application, "cam1", stream=stream, age_h=2, state=state)
     recorded(stream.application, "cam1", stream=stream)
     Application.objects.update(play_policy=policy, enabled=False)
@@ -252,7 +254,9 @@ def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy:
     assert found.is_download
 
 
-def test_what_is_found_asks_the_database_no_more(stream: Stream, django_assert_num_queries: Any) -> None:
+def test_playable_that_was_found_needs_no_further_database_query(
+    stream: Stream, django_assert_num_queries: Any
+) -> None:
     """Its consumer is in the event loop, where nothing may."""
     film = recorded(stream.application, "film", stream=stream)
     download = play_tokens.DOWNLOAD.issue(film.pk)
@@ -293,7 +297,7 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("state", [COMPLETE, RECORDING, FAILED])
-def test_an_operators_look_is_of_its_row_whatever_the_rules_are(stream: Stream, state: str) -> None:
+def test_operator_preview_token_serves_only_its_recording_despite_policy(stream: Stream, state: str) -> None:
     meant = recorded(stream.application, "cam1", stream=stream, age_h=2, state=state)
     recorded(stream.application, "cam1", stream=stream)
     Application.objects.update(play_policy="none", enabled=False)
@@ -318,14 +322,14 @@ def test_an_operators_look_is_of_its_row_whatever_the_rules_are(stream: Stream, 
         assert caught.value.reason == reason
 
 
-def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:
+def test_play_length_judges_live_state_by_the_shared_clock(stream: Stream) -> None:
     recorded(stream.application, "cam1", stream=stream)
     shared = NOW - timedelta(hours=1)
     hold(stream, expires_at=shared + timedelta(seconds=9))
     assert playback.play_length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
 
 
-def test_lengths(stream: Stream) -> None:
+def test_play_length_is_that_of_the_recording_or_0_while_live(stream: Stream) -> None:
     def length(name: str = "cam1") -> float:
         return playback.play_length_s(app="live", name=name, credential="", now=NOW)
 
@@ -337,7 +341,7 @@ def test_lengths(stream: Stream) -> None:
     assert length() == 0
 
 
-def test_who_plays_a_recording_of_no_stream_may_go_on(application: Application) -> None:
+def test_player_of_a_streamless_recording_ends_with_it_or_its_application(application: Application) -> None:
     film = recorded(application, "film")
     node = Node.objects.create(name="node-a")
     Session.objects.create(kind="play", app="live", name="film", stream=None, node=node, address="")
@@ -353,7 +357,7 @@ def test_who_plays_a_recording_of_no_stream_may_go_on(application: Application) 
     assert due() == 1
 
 
-def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Application) -> None:
+def test_waiting_player_goes_on_only_while_its_name_may_be_published(application: Application) -> None:
     node = Node.objects.create(name="node-a")
     fields = {"app": "live", "name": "next", "stream": None, "node": node, "address": ""}
     player = Session.objects.create(kind="play", **fields)
@@ -428,7 +432,7 @@ def recording(cafe: Stream) -> Recording:
     return Recording.objects.create(application=cafe.application, stream=cafe, name="show 1", file="a.flv")
 
 
-def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:
+def test_playtoken_command_makes_a_link_for_one_recording(recording: Recording, settings: Any) -> None:
     settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
     found = run_json("playtoken", "--recording", str(recording.pk), "--hours", "1")
     token = found["token"]

@@ -95,7 +95,7 @@ async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
     await disconnect(*players)
 
 
-async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before() -> None:
+async def test_question_after_a_change_is_not_answered_by_an_earlier_read() -> None:
     """Even if that read is still under way."""
     truth, reading, gate = ["before"], threading.Event(), threading.Event()
     together: decisions.Together[str] = decisions.Together()
@@ -140,7 +140,7 @@ async def test_a_player_is_refused_while_its_session_could_not_be_kept(process: 
 
 
 @pytest.mark.both_forms
-async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
+async def test_player_of_a_stream_deleted_before_its_row_is_written_is_dropped(
     node: NodeApp, process: HistoryWriter, stream: Stream
 ) -> None:
     deleted = threading.Event()
@@ -164,7 +164,7 @@ async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
     assert (await Session.objects.aget()).end_reason == "key_revoked"
 
 
-async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
+async def test_player_waits_for_the_first_publisher_of_an_unknown_name(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where anyone may publish. It has no stream until then, and looks of the node don't end it for that."""
@@ -200,7 +200,7 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         assert not other.closed
 
 
-async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(application: Application) -> None:
+async def test_waiting_player_joins_the_stream_an_operator_creates_by_that_name(application: Application) -> None:
     """With the first to publish there, by a key as by none: it is disabled and deleted with its players."""
     await Application.objects.aupdate(publish_policy="open")
     player, encoder = await connected(2)
@@ -216,7 +216,7 @@ async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_i
     await disconnect(player, encoder)
 
 
-async def test_names_that_nobody_has_are_waited_for_in_some_number(
+async def test_number_of_awaited_unknown_names_is_bounded(
     node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams that there are may be waited for all the same."""
@@ -266,7 +266,7 @@ def recorded(stream: Stream) -> Recording:
     return Recording.objects.create(name="cam1", file="cam1.flv", **fields)
 
 
-async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:
+async def test_recording_of_a_stream_on_another_node_is_played_only_by_start_0(stream: Stream) -> None:
     await sync_to_async(publish_there)(stream)
     await Application.objects.aupdate(play_recordings="as_live")
     await sync_to_async(recorded)(stream)

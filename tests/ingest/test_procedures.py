@@ -38,7 +38,7 @@ def registry(settings: Any) -> Iterator[None]:
 # --- Registering ---
 
 
-def test_by_its_own_name_or_another() -> None:
+def test_procedure_is_registered_by_its_own_or_a_given_name() -> None:
     @procedure
     async def plain(context: CallContext) -> None: ...
 
@@ -53,7 +53,7 @@ def test_by_its_own_name_or_another() -> None:
 
 
 @pytest.mark.parametrize("name", ["publish", "connect", "_result", "taken"])
-def test_names_that_are_taken(name: str) -> None:
+def test_reserved_or_taken_procedure_name_is_refused(name: str) -> None:
     @procedure("taken")
     async def first(context: CallContext) -> None: ...
 
@@ -80,7 +80,7 @@ def test_modules_of_installed_apps_are_found(monkeypatch: pytest.MonkeyPatch, tm
 # --- Calls of clients ---
 
 
-async def test_a_client_calls(application: Application) -> None:
+async def test_client_calls_a_procedure_and_gets_its_result(application: Application) -> None:
     seen: list[CallContext] = []
 
     @procedure
@@ -126,7 +126,7 @@ async def test_the_context_tells_what_the_client_has_shown(key: NewKey) -> None:
         ("without_arguments", f"{FAILED}: The procedure failed."),
     ],
 )
-async def test_a_call_that_fails(
+async def test_failed_call_returns_an_error_without_internal_details(
     application: Application, caplog: pytest.LogCaptureFixture, name: str, told: str
 ) -> None:
     @procedure
@@ -166,7 +166,9 @@ async def test_a_call_that_fails(
     assert ("in broken" in caplog.text) == (name == "broken"), "where it failed"
 
 
-async def test_only_so_many_run_at_once(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_calls_running_at_once_is_bounded(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(calls, "MAX_RUNNING", 2)
     go = asyncio.Event()
 
@@ -200,7 +202,9 @@ async def record(application: Application, stream: Stream | None, name: str, dur
     )
 
 
-async def test_the_length_of_a_recording(stream: Stream, application: Application) -> None:
+async def test_stream_length_call_follows_the_play_policy_of_the_recording(
+    stream: Stream, application: Application
+) -> None:
     """Which goes by who may play it."""
     await record(application, stream, "cam1", 1000)
     await record(application, stream, "cam1", 7250, started_at=timezone.now())
@@ -220,7 +224,7 @@ async def test_the_length_of_a_recording(stream: Stream, application: Applicatio
     assert not await Session.objects.aexists(), "it plays nothing"
 
 
-async def test_what_is_live_has_no_length(key: NewKey, stream: Stream) -> None:
+async def test_stream_length_call_returns_0_while_the_stream_is_live(key: NewKey, stream: Stream) -> None:
     await Application.objects.aupdate(play_recordings="as_live")
     await record(await Application.objects.aget(), stream, "cam1", 1000)
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as client:
@@ -233,7 +237,7 @@ async def test_what_is_live_has_no_length(key: NewKey, stream: Stream) -> None:
         assert await client.call("getStreamLength", "cam1") == 1
 
 
-async def test_guessing_tokens_by_it_is_no_way(stream: Stream, settings: Any) -> None:
+async def test_wrong_tokens_in_stream_length_calls_ban_the_address(stream: Stream, settings: Any) -> None:
     settings.GUESSES = 3
     await Application.objects.aupdate(play_policy="token")
     async with listening() as port, RtmpClient(port=port) as client:

@@ -130,7 +130,7 @@ async def test_an_edge_and_a_drained_node_pull_nothing(node: NodeApp, stream: St
     await node.tell("node.resumed")
 
 
-async def test_what_another_node_has_is_not_pulled(node: NodeApp, stream: Stream) -> None:
+async def test_stream_published_on_another_node_is_not_pulled(node: NodeApp, stream: Stream) -> None:
     await is_up()
     other = await Node.objects.acreate(name="node-b")
     there = {"kind": "publish", "app": "live", "name": "cam1", "stream": stream, "node": other, "address": "192.0.2.1"}
@@ -146,7 +146,7 @@ async def test_what_another_node_has_is_not_pulled(node: NodeApp, stream: Stream
     assert len(await ordered(node)) == 1
 
 
-async def test_on_demand_it_is_pulled_where_players_wait_until_they_have_left(
+async def test_on_demand_pull_starts_for_waiting_players_and_ends_after_they_left(
     node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pulls_consumer, "LEFT_S", 1.0)
@@ -170,7 +170,7 @@ async def test_on_demand_it_is_pulled_where_players_wait_until_they_have_left(
     await puller.disconnect()
 
 
-async def test_on_demand_it_is_pulled_while_viewers_wait_at_a_packager(
+async def test_on_demand_pull_runs_while_viewers_wait_at_a_packager(
     node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until one of them watches it, which its players tell."""
@@ -208,7 +208,7 @@ async def test_a_credential_is_renewed_before_it_expires(
     assert first | {"credential": ""} == second | {"credential": ""}
 
 
-async def test_what_the_server_tells_is_in_the_row_masked(node: NodeApp, stream: Stream) -> None:
+async def test_pull_state_is_stored_with_its_secrets_masked(node: NodeApp, stream: Stream) -> None:
     source = await adding(stream)
     await ordered(node)
     figures = {
@@ -234,7 +234,9 @@ async def test_what_the_server_tells_is_in_the_row_masked(node: NodeApp, stream:
 
 
 @pytest.mark.parametrize("case", ["expired", "other stream", "off", "stream off", "made up", "removed"])
-async def test_a_credential_is_of_one_source_and_stream_for_a_while(stream: Stream, cam2: Stream, case: str) -> None:
+async def test_pull_with_an_expired_forged_or_foreign_credential_is_refused(
+    stream: Stream, cam2: Stream, case: str
+) -> None:
     source = await adding(stream)
     made = timezone.now() - timedelta(hours=1) if case == "expired" else None
     credential = pulls.credential(source.pk, stream.pk, now=made)
@@ -259,7 +261,7 @@ async def test_a_credential_is_of_one_source_and_stream_for_a_while(stream: Stre
     await puller.disconnect()
 
 
-def test_a_source_is_entered_anew_or_stays(stream: Stream) -> None:
+def test_pull_source_url_is_kept_if_left_empty_or_replaced_by_a_valid_one(stream: Stream) -> None:
     source = add(stream)
     sealed = source.sealed
     assert "hunter2" not in sealed + source.shown

@@ -101,7 +101,7 @@ async def test_a_publisher_is_pushed_to_the_targets_that_start_with_the_stream(
     await encoder.disconnect()
 
 
-async def test_an_order_is_sent_once_and_anew_when_targets_change(node: NodeApp, live: str, stream: Stream) -> None:
+async def test_push_order_is_sent_again_only_when_targets_change(node: NodeApp, live: str, stream: Stream) -> None:
     first = await adding(stream)
     assert (await ordered(node))["targets"] == [order(first)]
     second = await adding(stream, "Twitch", key="other-key-5678")
@@ -112,7 +112,9 @@ async def test_an_order_is_sent_once_and_anew_when_targets_change(node: NodeApp,
     assert (await ordered(node))["targets"] == []
 
 
-async def test_one_that_goes_elsewhere_now_is_left_out_once(node: NodeApp, live: str, stream: Stream) -> None:
+async def test_push_target_with_a_changed_key_is_stopped_before_its_restart(
+    node: NodeApp, live: str, stream: Stream
+) -> None:
     first = await adding(stream)
     await ordered(node)
     await sync_to_async(push_targets.save)(ACTOR, first, {"key": "another-key-1"})
@@ -120,7 +122,7 @@ async def test_one_that_goes_elsewhere_now_is_left_out_once(node: NodeApp, live:
     assert (await ordered(node))["targets"] == [order(first, "another-key-1")]
 
 
-async def test_by_hand_it_starts_and_stops_as_somebody_says(node: NodeApp, live: str, stream: Stream) -> None:
+async def test_manual_push_target_starts_and_stops_on_request(node: NodeApp, live: str, stream: Stream) -> None:
     target = await adding(stream, starts="hand")
     await sync_to_async(push_targets.start)(ACTOR, target)
     assert (await ordered(node))["targets"] == [order(target)]
@@ -133,7 +135,7 @@ async def test_by_hand_it_starts_and_stops_as_somebody_says(node: NodeApp, live:
     assert await sync_to_async(state)(target) == ("stopped", "", "", "")
 
 
-async def test_a_start_has_one_that_was_refused_tried_anew(node: NodeApp, live: str, stream: Stream) -> None:
+async def test_start_request_retries_a_refused_push_target(node: NodeApp, live: str, stream: Stream) -> None:
     target = await adding(stream)
     await ordered(node)
     refused = {"failure": "refused", "code": "NetStream.Publish.BadName", "description": f"{SECRET} is in use."}
@@ -151,7 +153,9 @@ async def test_a_start_has_one_that_was_refused_tried_anew(node: NodeApp, live: 
     assert not await StatusEvent.objects.filter(kind="push.stopped").aexists()
 
 
-async def test_what_was_pressed_goes_on_when_the_encoder_comes_back(node: NodeApp, key: NewKey, stream: Stream) -> None:
+async def test_manual_push_start_and_stop_outlast_a_short_encoder_absence(
+    node: NodeApp, key: NewKey, stream: Stream
+) -> None:
     by_hand, with_it = await adding(stream, "A", starts="hand"), await adding(stream, "B")
     await is_up()
     encoder, _ = await published(key)
@@ -168,7 +172,9 @@ async def test_what_was_pressed_goes_on_when_the_encoder_comes_back(node: NodeAp
     await again.disconnect()
 
 
-async def test_it_does_not_after_a_longer_absence(node: NodeApp, key: NewKey, stream: Stream) -> None:
+async def test_manual_push_start_and_stop_lapse_after_a_longer_encoder_absence(
+    node: NodeApp, key: NewKey, stream: Stream
+) -> None:
     by_hand, with_it = await adding(stream, "A", starts="hand"), await adding(stream, "B")
     await is_up()
     former = await Session.objects.acreate(
@@ -190,7 +196,7 @@ async def test_it_does_not_after_a_longer_absence(node: NodeApp, key: NewKey, st
     await encoder.disconnect()
 
 
-async def test_what_the_server_tells_is_in_the_row_the_history_and_what_pages_get(
+async def test_push_state_reaches_row_history_and_pages_with_secrets_masked(
     node: NodeApp, live: str, stream: Stream
 ) -> None:
     target = await adding(stream)
@@ -233,7 +239,7 @@ async def test_what_the_server_tells_is_in_the_row_the_history_and_what_pages_ge
     assert kinds == ["push.failed", "push.live"]
 
 
-async def test_the_same_again_is_told_once(node: NodeApp, live: str, stream: Stream) -> None:
+async def test_repeated_push_failure_is_recorded_once(node: NodeApp, live: str, stream: Stream) -> None:
     target = await adding(stream)
     await ordered(node)
     for _ in range(3):

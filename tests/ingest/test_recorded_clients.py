@@ -23,10 +23,10 @@ from ingest.rtmp import events
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.services import media_urls
 from ingest.services.history_writer import HistoryWriter
-from tests.e2e.programs import PLAYERS
 from tests.ingest.control import listening
 from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
+from tests.programs import PLAYERS
 from tests.rtmp_client import RtmpClient
 from tests.tools import NOBODY, require_tool
 
@@ -128,7 +128,7 @@ def same(found: list[Packet], whole: list[Packet]) -> bool:
     return all(of_kind(found, kind) == of_kind(whole, kind) for kind in ("video", "audio"))
 
 
-async def test_a_signed_link_plays_what_is_nobody_s_else(
+async def test_only_a_signed_link_plays_a_protected_recording_in_ffmpeg(
     url: str, recording: Recording, clip: Path, out: Path, settings: Any
 ) -> None:
     """An application's recordings are not open to anyone, whoever may play what is live there."""
@@ -182,7 +182,7 @@ async def test_ffmpeg_seeks(url: str, clip: Path, out: Path, name: str) -> None:
     assert (await times(out))["video"][0] == pytest.approx(5.0, abs=0.05)
 
 
-async def test_ffmpeg_is_sent_what_it_wants_ahead(url: str, out: Path) -> None:
+async def test_ffmpeg_receives_its_buffer_at_once_and_the_rest_in_real_time(url: str, out: Path) -> None:
     """Two seconds of media take none to come, the whole takes what is left after the buffer of 3 s."""
     require_tool("ffmpeg")
     began = asyncio.get_running_loop().time()
@@ -243,7 +243,7 @@ async def test_vlc_plays_to_the_end(url: str, clip: Path, out: Path) -> None:
     assert same(await packets(out), await packets(clip))
 
 
-async def test_what_was_never_recorded(url: str) -> None:
+async def test_play_of_a_name_never_recorded_fails_and_is_an_attempt(url: str) -> None:
     require_tool("rtmpdump")
     assert await run("rtmpdump", "-q", "-r", f"{url}/other", "-o", os.devnull) == 1
     await until(Attempt.objects.filter(reason="stream_unknown", name="other").exists)

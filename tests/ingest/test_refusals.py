@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.usefixtures("application")
-async def test_an_unknown_application() -> None:
+async def test_connect_to_an_unknown_application_is_refused_and_recorded() -> None:
     connection = Connection(app="other")
     answer = await connection.connect()
     assert (answer["type"], answer["code"]) == ("rtmp.reject", "NetConnection.Connect.InvalidApp")
@@ -72,7 +72,7 @@ async def test_the_log_has_the_name_of_an_application_that_there_is(
     assert f"A connect of {shown} from 192.0.2.7 refused" in caplog.text
 
 
-async def test_a_wrong_key(encoder: Connection) -> None:
+async def test_publish_with_a_wrong_key_is_refused_and_recorded(encoder: Connection) -> None:
     event = encoder.publish_event(keys.generate())
     answer = await encoder.ask(event)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Denied")
@@ -97,7 +97,7 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(reason: str) ->
 
 
 @pytest.mark.both_forms
-async def test_what_the_database_does_too_late_is_undone(encoder: Connection, key: NewKey) -> None:
+async def test_admission_completed_after_the_time_limit_is_undone(encoder: Connection, key: NewKey) -> None:
     """The lock outlasts the limit but not the statement's own patience: the thread admits, and nobody is there."""
     with patient_database(10):
         with locked_database(), limited(2):
@@ -129,7 +129,7 @@ async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, key
     await encoder.disconnect()
 
 
-async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(stream: Stream, key: NewKey) -> None:
+async def test_loss_of_a_former_session_is_recorded_though_its_successor_left(stream: Stream, key: NewKey) -> None:
     """The publisher that left is undone; that it found the former one's lease expired is not."""
     now = timezone.now()
     lost = await sync_to_async(hold)(stream, "node-b", started_at=now, expires_at=now)
@@ -161,7 +161,9 @@ async def test_a_database_that_hangs_leaves_nothing_behind(encoder: Connection, 
 
 
 @pytest.mark.both_forms
-async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_players_waiting_for_a_hanging_database_is_bounded(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(decisions, "MAX_UNDONE", 3)
     players = await connected(5)
     with held(READ):

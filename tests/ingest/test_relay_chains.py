@@ -93,7 +93,7 @@ async def test_a_node_between_that_has_lost_the_stream_is_passed_over(
         assert not player.closed
 
 
-async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
+async def test_nodes_configured_to_ask_each_other_both_get_the_stream(key: NewKey, settings: Any) -> None:
     settings.RELAY_VIA = [HERE, OTHER]
     async with (
         cluster(HERE, THERE, OTHER, relay=RelaySettings(begin_s=1.0)) as (here, there, other),
@@ -107,7 +107,7 @@ async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, sett
             await opposite.wait_count(events.VideoReceived, 3, timeout_s=10)
 
 
-async def test_nodes_that_ask_one_another_at_the_same_time_get_it_all_the_same(key: NewKey, settings: Any) -> None:
+async def test_nodes_asking_each_other_at_the_same_time_both_get_the_stream(key: NewKey, settings: Any) -> None:
     settings.RELAY_VIA = [HERE, OTHER]
     async with (
         cluster(HERE, THERE, OTHER) as (here, there, other),
@@ -124,7 +124,7 @@ async def test_nodes_that_ask_one_another_at_the_same_time_get_it_all_the_same(k
 
 
 @pytest.mark.parametrize(("by", "at", "reason"), [(THERE, HERE, "invalid"), (HERE, HERE, "circle")])
-async def test_whose_token_is_for_another_node_or_comes_round_is_refused(
+async def test_relay_token_for_another_node_or_in_a_circle_is_refused(
     stream: Stream, by: str, at: str, reason: str
 ) -> None:
     token = relays.issue(RelayPass(stream.pk, by, ()), {at if reason == "circle" else OTHER})

@@ -56,7 +56,7 @@ def publish_there(stream: Stream, **node: Any) -> None:
     hold(stream, THERE, started_at=now, expires_at=now + timedelta(seconds=60))
 
 
-async def test_where_it_is_is_told_once_while_it_comes(stream: Stream) -> None:
+async def test_relay_order_is_sent_once_while_the_relay_proceeds(stream: Stream) -> None:
     await publish_there(stream)
     looking = Looking()
     (told,) = await looking.look()
@@ -65,7 +65,7 @@ async def test_where_it_is_is_told_once_while_it_comes(stream: Stream) -> None:
     assert await looking.look(relay(state="live", source=THERE)) == []
 
 
-async def test_what_does_not_come_is_told_again(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_relay_order_is_repeated_while_the_relay_fails(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server may have forgotten the order, as a node between has lost the stream, and itself then."""
     monkeypatch.setattr(relaying, "AGAIN_S", dict.fromkeys(relaying.AGAIN_S, 0.0))
     await publish_there(stream)
@@ -76,7 +76,7 @@ async def test_what_does_not_come_is_told_again(stream: Stream, monkeypatch: pyt
         assert ways(told) == [THERE]
 
 
-async def test_where_it_goes_on_without_a_way_its_players_are_sent_away(stream: Stream) -> None:
+async def test_players_of_a_stream_without_a_relay_way_are_sent_away(stream: Stream) -> None:
     await publish_there(stream, url="")
     (told,) = await Looking().look(relay())
     assert told["type"] == "node.elsewhere"
@@ -84,7 +84,7 @@ async def test_where_it_goes_on_without_a_way_its_players_are_sent_away(stream: 
     assert await Looking().look(relay(state="live", source=MID)) == []
 
 
-async def test_a_node_that_takes_it_from_here_is_not_asked(stream: Stream, settings: Any) -> None:
+async def test_node_relaying_the_stream_from_this_one_is_not_asked_for_it(stream: Stream, settings: Any) -> None:
     """Both are told of a publisher that has moved at about the same time, and each may ask the other first."""
     settings.RELAY_VIA = [MID]
     await publish_there(stream)

@@ -40,7 +40,7 @@ def order(stream: Stream, via: tuple[str, ...] = ()) -> RelayOrder | None:
 # --- Where it is ---
 
 
-def test_what_is_published_elsewhere(stream: Stream) -> None:
+def test_places_lists_only_streams_published_on_other_nodes(stream: Stream) -> None:
     Stream.objects.create(application=stream.application, name="cam2")
     lease = publish_there(stream, url="rtmp://b.example.net")
     now, paths = timezone.now(), {"live/cam1", "live/cam2", "other/cam1", "live/never"}
@@ -52,13 +52,13 @@ def test_what_is_published_elsewhere(stream: Stream) -> None:
     assert relays.places(paths=paths, node=HERE, now=now + timedelta(seconds=10)) == {}, "its node is gone"
 
 
-def test_however_many_are_waited_for(stream: Stream) -> None:
+def test_places_finds_a_stream_among_more_paths_than_one_query_takes(stream: Stream) -> None:
     publish_there(stream)
     paths = {"live/cam1", *(f"live/other{number}" for number in range(relays.ASKED_AT_ONCE + 1))}
     assert relays.places(paths=paths, node=HERE, now=timezone.now()).keys() == {"live/cam1"}
 
 
-def test_while_the_database_is_away_it_is_what_nodes_told_last(stream: Stream) -> None:
+def test_places_come_from_node_snapshots_while_the_database_is_away(stream: Stream) -> None:
     address = {"url": "rtmp://b.example.net", "local": "", "process": process_elsewhere()}
     shown: list[Any] = [
         snapshot(stream.pk, "session-1", node=THERE, app="live", name="cam1"),
@@ -78,12 +78,12 @@ def test_while_the_database_is_away_it_is_what_nodes_told_last(stream: Stream) -
 # --- The ways there ---
 
 
-def test_by_its_url(stream: Stream) -> None:
+def test_relay_way_to_another_machine_is_its_url(stream: Stream) -> None:
     publish_there(stream, url="rtmp://b.example.net", process=process_elsewhere(), local="/run/b.sock")
     assert ways(stream) == ["rtmp://b.example.net"]
 
 
-def test_on_the_same_machine_by_its_socket(stream: Stream) -> None:
+def test_relay_way_on_the_same_machine_is_the_socket_first(stream: Stream) -> None:
     own = str(nodes.own_process())
     publish_there(stream, url="rtmp://b.example.net", process=own, local="/run/b.sock")
     Node.objects.create(name=HERE, process=own, url="rtmp://b.example.net")
@@ -105,7 +105,7 @@ def test_a_url_that_leads_back_is_no_way(stream: Stream) -> None:
     assert ways(stream) == []
 
 
-def test_by_workers_that_share_a_url_any_of_them_may_be_asked(stream: Stream) -> None:
+def test_relay_token_is_valid_at_all_running_workers_sharing_the_url(stream: Stream) -> None:
     publish_there(stream, url="rtmp://b.example.net")
     Node.objects.create(name="node-b-2", url="rtmp://b.example.net")
     Node.objects.create(name="node-b-3", url="rtmp://b.example.net", state=Node.State.DOWN)
@@ -118,7 +118,7 @@ def test_by_workers_that_share_a_url_any_of_them_may_be_asked(stream: Stream) ->
     ]
 
 
-def test_others_are_asked_first_if_that_is_set(stream: Stream, settings: Any) -> None:
+def test_relay_via_setting_puts_other_running_nodes_first(stream: Stream, settings: Any) -> None:
     settings.RELAY_VIA = [HERE, "gone", MID]
     publish_there(stream, url="rtmp://b.example.net")
     middle = Node.objects.create(name=MID, url="rtmp://m.example.net")
@@ -165,7 +165,7 @@ def test_no_circles_and_no_long_chains(by: str, via: tuple[str, ...], reason: st
         relays.check_hops(RelayPass(7, by, via), node=THERE)
 
 
-def test_a_play_of_what_is_elsewhere_is_told_the_way_or_that_there_is_none(stream: Stream) -> None:
+def test_play_of_a_stream_elsewhere_gets_its_relay_source_or_is_refused(stream: Stream) -> None:
     publish_there(stream, url="rtmp://b.example.net")
     now = timezone.now()
     found = relays.source(stream=stream.pk, node=HERE, now=now)
@@ -178,7 +178,7 @@ def test_a_play_of_what_is_elsewhere_is_told_the_way_or_that_there_is_none(strea
         relays.source(stream=stream.pk, node=HERE, now=now)
 
 
-def test_what_is_known_of_neighbours_without_any_row(db: None) -> None:
+def test_neighbours_are_determined_without_any_node_row(db: None) -> None:
     assert isinstance(relays.neighbours(node=HERE), Neighbours)
 
 
@@ -194,7 +194,7 @@ def test_what_is_known_of_neighbours_without_any_row(db: None) -> None:
         ("", "", [], [], ""),
     ],
 )
-def test_by_which_url_a_node_is_reached(
+def test_node_url_is_derived_from_setting_and_listeners(
     settings: Any, monkeypatch: pytest.MonkeyPatch, node_url: str, database: str, plain: Any, tls: Any, found: str
 ) -> None:
     settings.NODE_URL, settings.RTMP_HOST, settings.REDIS_URL = node_url, "live.example.net", ""

@@ -74,14 +74,14 @@ def test_server_and_key_come_apart_or_as_one(url: str, key: str, server: str, se
         ("rtmp://169.254.169.254/app", "k", "url", PRIVATE),
     ],
 )
-def test_what_can_be_no_target_is_refused_with_the_reason(url: str, key: str, field: str, words: str) -> None:
+def test_invalid_push_target_is_refused_with_the_reason(url: str, key: str, field: str, words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         split_push(url, key)
     assert refused.value.message_dict == {field: [words]}
 
 
 @pytest.mark.parametrize("length", [501, 2000])
-def test_a_server_has_a_length(length: int) -> None:
+def test_push_server_or_key_that_is_too_long_is_refused(length: int) -> None:
     with pytest.raises(ValidationError, match="too long"):
         split_push(f"rtmp://example.org/{'a' * length}", "k")
     with pytest.raises(ValidationError, match="512 characters at most"):
@@ -104,7 +104,7 @@ def test_private_networks_may_be_allowed(settings: Any) -> None:
         "rtmp://node-b.example.org:1940/live/key",
     ],
 )
-def test_nobody_pushes_to_ourselves(settings: Any, url: str) -> None:
+def test_push_target_on_this_installation_is_refused(settings: Any, url: str) -> None:
     settings.RELAY_PRIVATE = True
     settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 1936)
     settings.RTMP_HOST = "ingest.example.org"
@@ -145,7 +145,7 @@ def test_a_source_is_shown_without_what_is_secret(text: str, url: str, name: str
     ("text", "words"),
     [("rtmp://example.org/app", NO_NAME), ("http://example.org/app/cam1", NOT_RTMP), ("rtmp://127.0.0.1/a/b", PRIVATE)],
 )
-def test_what_can_be_no_source(text: str, words: str) -> None:
+def test_invalid_pull_source_is_refused_with_the_reason(text: str, words: str) -> None:
     with pytest.raises(ValidationError) as refused:
         split_pull(text)
     assert refused.value.messages == [words]
@@ -161,7 +161,7 @@ def test_what_can_be_no_source(text: str, words: str) -> None:
         ("user bob:hunter2222", "bob:hunter2222"),
     ],
 )
-def test_what_another_server_quotes_is_masked(said: str, secret: str) -> None:
+def test_secrets_quoted_by_another_server_are_masked(said: str, secret: str) -> None:
     masked = without_secrets(said, secret)
     assert "…" in masked
     for part in ("1234", "12345678", "ecret-of-mine", "hunter2222"):

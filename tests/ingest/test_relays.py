@@ -34,10 +34,10 @@ from tests.ingest.cluster import (
     times,
 )
 from tests.ingest.control import serving
-from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.ingest.server.viewers.browser import both
 from tests.ingest.ticks import until
 from tests.rtmp_client import VIDEO, Refused
+from tests.server.media import AVC_HEADER, inter_frame, key_frame
+from tests.server.viewers.browser import both
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -70,7 +70,7 @@ async def test_a_late_player_is_sent_the_same_as_where_it_is_published(key: NewK
         assert len(there.sessions) == 3, "the publisher, one player, and one relay for two others"
 
 
-async def test_what_the_publisher_clears_is_not_kept(key: NewKey) -> None:
+async def test_data_cleared_by_the_publisher_is_not_sent_to_late_relay_players(key: NewKey) -> None:
     async with cluster(HERE, THERE) as (here, there), client(there) as encoder, client(here) as early:
         stream_id = await publish_some(encoder, key.secret)
         await watch_live(early)
@@ -86,7 +86,7 @@ async def test_what_the_publisher_clears_is_not_kept(key: NewKey) -> None:
             assert "onMetaData" in dict(data(late))
 
 
-async def test_who_waits_is_sent_what_is_published_elsewhere_later(key: NewKey) -> None:
+async def test_waiting_player_receives_a_stream_later_published_on_another_node(key: NewKey) -> None:
     async with cluster(HERE, THERE) as (here, there), client(here) as player, client(there) as encoder:
         await watch_live(player)
         stream_id = await go_live(encoder, key.secret)
@@ -138,7 +138,7 @@ async def test_an_encoder_that_comes_to_the_players_node_takes_the_relays_place(
         assert not player.closed
 
 
-async def test_the_publisher_comes_back_where_it_was(key: NewKey) -> None:
+async def test_relay_connection_survives_the_publishers_return(key: NewKey) -> None:
     """By the same connection of the relay, which has waited for it."""
     async with (
         cluster(HERE, THERE) as (here, there),
@@ -160,7 +160,7 @@ async def test_the_publisher_comes_back_where_it_was(key: NewKey) -> None:
         assert times(player) == sorted(times(player))
 
 
-async def test_viewers_by_http_and_by_websocket(key: NewKey) -> None:
+async def test_http_and_websocket_viewers_receive_a_relayed_stream(key: NewKey) -> None:
     media: Any = {"media": ("127.0.0.1", 0)}
     async with cluster(HERE, THERE, **media) as (here, there), client(there) as encoder:
         await publish_some(encoder, key.secret)
@@ -171,7 +171,7 @@ async def test_viewers_by_http_and_by_websocket(key: NewKey) -> None:
                 assert [tag.payload for tag in tags if tag.type_id == VIDEO][:2] == [AVC_HEADER, key_frame(5, 80_000)]
 
 
-async def test_by_tls_between_nodes(tmp_path: Path, key: NewKey) -> None:
+async def test_relay_by_tls_needs_a_trusted_certificate(tmp_path: Path, key: NewKey) -> None:
     """Whose certificate was signed by nobody whom the node knows is not played from."""
     (tmp_path / "other").mkdir()
     pair, other = make_pair(tmp_path), make_pair(tmp_path / "other")
@@ -214,7 +214,7 @@ async def test_a_relay_ends_some_time_after_its_last_player(key: NewKey) -> None
         await until(lambda: relayed(HERE) == [])
 
 
-async def test_who_waits_for_a_node_that_cannot_be_reached_is_told_so(stream: Stream, key: NewKey) -> None:
+async def test_waiting_player_is_told_that_the_publishing_node_is_unreachable(stream: Stream, key: NewKey) -> None:
     async with cluster(HERE, THERE, **SOON) as (here, there), client(there) as encoder, client(here) as player:
         await go_live(encoder, key.secret)
         await Node.objects.filter(name=THERE).aupdate(url="rtmp://127.0.0.1:1")
@@ -237,7 +237,7 @@ async def test_an_address_that_leads_elsewhere_is_found_out(key: NewKey) -> None
     assert not await Session.objects.filter(kind="play", encoder__contains="relay").aexists()
 
 
-async def test_where_there_is_no_way_players_are_refused_or_sent_away(key: NewKey) -> None:
+async def test_players_are_refused_or_sent_away_where_no_relay_way_exists(key: NewKey) -> None:
     async with cluster(HERE, THERE) as (here, there), client(here) as early, client(here) as late:
         await Node.objects.filter(name=THERE).aupdate(url="")
         await watch_live(early)
@@ -252,7 +252,9 @@ async def test_where_there_is_no_way_players_are_refused_or_sent_away(key: NewKe
     assert await Attempt.objects.filter(reason="elsewhere", node=HERE).acount() == 1
 
 
-async def test_more_streams_than_a_node_may_relay(stream: Stream, key: NewKey, other_key: NewKey) -> None:
+async def test_relay_beyond_the_node_limit_is_refused_naming_the_setting(
+    stream: Stream, key: NewKey, other_key: NewKey
+) -> None:
     one: Any = {"relay": RelaySettings(most=1)}
     async with (
         cluster(HERE, THERE, **one) as (here, there),

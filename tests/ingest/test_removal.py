@@ -74,7 +74,7 @@ def published(stream: Stream, key: NewKey) -> Stream:
     return stream
 
 
-def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
+def test_removal_plan_counts_what_goes_and_what_stays(published: Stream, folder: Path) -> None:
     for user in ("van-1", "van-2"):
         encoder_login.create(stream=published, user=user)
     published.report_plans.create(name="Each Monday", kind="weekly")
@@ -153,7 +153,7 @@ def of_application(stream: Stream, force: bool = False) -> None:
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("delete", [of_stream, of_application])
-def test_what_is_live_goes_only_by_force(
+def test_live_stream_or_application_is_deleted_only_by_force(
     published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ = [session_of(published), session_of(published, kind="play")]
@@ -204,7 +204,7 @@ def disable_all(stream: Stream) -> None:
 @pytest.mark.parametrize(
     ("act", "reason"), [(delete_it, "kicked"), (disable_it, "key_revoked"), (disable_all, "key_revoked")]
 )
-async def test_an_encoder_that_is_live_is_ended(
+async def test_live_encoder_is_ended_when_its_stream_is_deleted_or_disabled(
     process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
 ) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, worker():
@@ -240,7 +240,9 @@ WAYS = [delete_on_its_page, delete_in_the_list]
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_published_is_deleted(published: Stream, row: Stream | Application, way: Callable[..., Any]) -> None:
+def test_admin_deletes_a_formerly_published_stream_or_application(
+    published: Stream, row: Stream | Application, way: Callable[..., Any]
+) -> None:
     """By the role admin too, which may not delete plans of reports by themselves."""
     published.report_plans.create(name="Each Monday", kind="weekly")
     client = member(roles.ADMIN)
@@ -254,7 +256,7 @@ def test_what_was_published_is_deleted(published: Stream, row: Stream | Applicat
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_live_is_not_deleted_in_the_admin(
+def test_admin_refuses_to_delete_a_live_stream_or_application(
     admin_client: Client, published: Stream, row: Stream | Application, way: Callable[..., Any]
 ) -> None:
     session_of(published)
@@ -266,7 +268,7 @@ def test_what_is_live_is_not_deleted_in_the_admin(
     assert not AuditEntry.objects.exists()
 
 
-def test_who_may_not_delete_streams_does_not(published: Stream) -> None:
+def test_user_without_delete_permission_cannot_delete_a_stream(published: Stream) -> None:
     client = member(roles.KEY_MANAGER)
     assert client.get(page_of(published)).status_code == 403
     assert delete_on_its_page(client, published).status_code == 403
@@ -297,7 +299,7 @@ def test_a_live_stream_goes_with_its_recordings_once_the_last_is_closed(
 
 
 @pytest.mark.both_forms
-def test_while_the_last_is_written_none_of_its_recordings_goes(
+def test_no_recording_is_deleted_while_the_last_one_is_being_written(
     published: Stream, recorded: tuple[Recording, Recording], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removal, "WAIT_S", 0.0)
@@ -318,7 +320,7 @@ def test_while_the_last_is_written_none_of_its_recordings_goes(
 
 
 @pytest.mark.both_forms
-def test_one_that_can_not_be_deleted_is_found_before_the_first_goes(published: Stream, folder: Path) -> None:
+def test_undeletable_recording_is_found_before_any_other_is_deleted(published: Stream, folder: Path) -> None:
     record(published, folder)
     Recording.objects.create(
         application=published.application, stream=published, name="cam1", file="../elsewhere.flv", state="complete"
@@ -331,7 +333,9 @@ def test_one_that_can_not_be_deleted_is_found_before_the_first_goes(published: S
 
 
 @pytest.mark.both_forms
-def test_what_happened_is_handed_over_first(published: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_deletion_waits_for_its_outbox_events_to_be_taken(
+    published: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = OutboxEvent.objects.create(kind="unpublish", once="unpublish:1", stream=published, sequence=1)
     with monkeypatch.context() as patched:
         patched.setattr(removal, "WAIT_S", 0.0)

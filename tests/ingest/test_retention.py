@@ -73,7 +73,7 @@ def test_nought_keeps_for_ever() -> None:
     assert Attempt.objects.count() == 1
 
 
-def test_what_takes_too_long_is_left_for_the_next_run() -> None:
+def test_prune_out_of_time_leaves_the_rest_for_the_next_run() -> None:
     for _ in range(3):
         attempt(days(31))
     assert prune(now=NOW, attempts_days=30, sessions_days=400, run_s=0) == Pruned(finished=False)
@@ -81,7 +81,7 @@ def test_what_takes_too_long_is_left_for_the_next_run() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_others_write_meanwhile() -> None:
+def test_other_processes_can_write_while_pruning_goes_on() -> None:
     """6000 attempts go; another process takes SQLite's write lock all the while, and has it between many pieces."""
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL lets several write")
@@ -112,7 +112,7 @@ def test_others_write_meanwhile() -> None:
     assert len(left - {6000, 0}) >= 5
 
 
-def test_the_nightly_task() -> None:
+def test_nightly_prune_task_is_scheduled_and_deletes_old_attempts() -> None:
     attempt(days(365 * 20))
     recent = attempt(datetime.now(UTC))
     assert PeriodicTask.objects.get(task="ingest.tasks.prune").queue == "default"

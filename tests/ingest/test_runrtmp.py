@@ -20,8 +20,8 @@ from ingest.rtmp import events
 from tests.background import Background, free_port
 from tests.certificates import Pair, make_pair
 from tests.ingest.clients import go_live, sending, watch_live
-from tests.ingest.server.media import keep_sending
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import keep_sending
 from tests.server_process import Installation
 
 pytestmark = pytest.mark.timeout(120)
@@ -173,7 +173,9 @@ async def test_a_second_signal_ends_the_drain_with_all_on_record(
     assert sum(sent for (sent,) in own.project("video_frames").fetchall()) == frames, "each frame is in the telemetry"
 
 
-async def test_one_more_signal_ends_the_process_at_once(installation: Installation, node: Node, pair: Pair) -> None:
+async def test_signal_during_the_stop_ends_the_process_at_once(
+    installation: Installation, node: Node, pair: Pair
+) -> None:
     """As long as another program keeps what it has to say from the database, the stop would go on."""
     path = installation.folder / "rtmpweb.sqlite3"
     with closing(sqlite3.connect(path, isolation_level=None, timeout=20)) as other:
@@ -216,7 +218,7 @@ async def test_a_second_process_of_a_name_does_not_start(
         ({"RTMPWEB_TLS_CERT": "/nowhere.pem"}, "/nowhere.pem can't be read"),
     ],
 )
-def test_what_stops_the_start_is_said_in_one_sentence(
+def test_invalid_listener_or_tls_setting_fails_the_start_with_a_reason(
     installation: Installation, pair: Pair, environment: dict[str, str], said: str
 ) -> None:
     assert said in Node(installation, pair, **environment).fails()

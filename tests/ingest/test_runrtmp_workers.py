@@ -146,7 +146,7 @@ async def publish_on_both(stack: AsyncExitStack, installation: Installation, por
     raise AssertionError("all connections came to one worker")
 
 
-async def test_both_are_met_and_one_that_is_killed_comes_back(
+async def test_both_workers_are_reached_and_a_killed_worker_is_restarted(
     installation: Installation, supervisor: Supervisor
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -169,7 +169,7 @@ async def test_both_are_met_and_one_that_is_killed_comes_back(
     await met(installation, 0)
 
 
-async def test_limits_count_over_both(supervisor: Supervisor) -> None:
+async def test_connection_limit_per_address_counts_over_both_workers(supervisor: Supervisor) -> None:
     """From one address, by connections of which each worker has about half. For the last place two may come at once."""
     loop = asyncio.get_running_loop()
     served = 0
@@ -184,7 +184,9 @@ async def test_limits_count_over_both(supervisor: Supervisor) -> None:
     assert MOST_OF_ONE <= served <= MOST_OF_ONE + 1
 
 
-async def test_a_drain_is_of_one_by_its_name(installation: Installation, supervisor: Supervisor) -> None:
+async def test_drain_of_one_worker_leaves_the_other_in_service(
+    installation: Installation, supervisor: Supervisor
+) -> None:
     manage = asyncio.to_thread
     await manage(installation.manage, "node", "drain", NODES[0], "--grace", "0", "--wait")
     listed = await manage(installation.manage_json, "node", "list")
@@ -310,7 +312,7 @@ def test_other_workers_on_the_port_are_in_its_way(installation: Installation, ke
         assert "Address already in use" in Supervisor(installation, RTMPWEB_RTMP=f"127.0.0.1:{port}").fails()
 
 
-def test_without_redis_it_says_what_to_set(installation: Installation) -> None:
+def test_workers_without_redis_are_refused_naming_the_setting(installation: Installation) -> None:
     assert "set REDIS_URL" in Supervisor(installation, REDIS_URL="").fails()
 
 

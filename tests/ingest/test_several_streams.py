@@ -11,9 +11,9 @@ from ingest.services import keys
 from ingest.services.history_writer import HistoryWriter
 from tests.ingest.clients import watch_live
 from tests.ingest.control import listening
-from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -113,7 +113,7 @@ async def notify(encoder: RtmpClient, procedure: str, stream_id: int, *arguments
 
 
 @pytest.mark.both_forms
-async def test_every_way_to_end_said_at_once_ends_a_session_once(secrets: dict[str, str]) -> None:
+async def test_all_end_commands_at_once_end_a_session_only_once(secrets: dict[str, str]) -> None:
     """And the message stream can be used again, as long as it isn't deleted."""
     secret = secrets["low"]
     async with listening() as port, RtmpClient(port=port) as encoder:
@@ -135,7 +135,7 @@ async def test_every_way_to_end_said_at_once_ends_a_session_once(secrets: dict[s
     assert await held() == set()
 
 
-async def test_a_request_that_is_looked_at_for_long_holds_up_nothing_else(secrets: dict[str, str]) -> None:
+async def test_slow_publish_request_holds_up_no_other_stream_of_its_connection(secrets: dict[str, str]) -> None:
     """A stream's publisher is live, so who shows its key too is refused after 3.5 s: what that publishes beside, on the
     same connection, is not interrupted.
     """

@@ -13,7 +13,7 @@ import pytest
 from ingest import siblings
 from ingest.services.bans import Guard
 from ingest.siblings import Siblings
-from tests.ingest.server.waiting import becomes
+from tests.server.waiting import becomes
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"
@@ -59,7 +59,7 @@ async def running(*workers: Worker) -> AsyncIterator[None]:
             await worker.siblings.close()
 
 
-async def test_each_hears_what_the_others_had_and_have(tmp_path: Path) -> None:
+async def test_each_worker_receives_former_and_new_notes_of_the_others(tmp_path: Path) -> None:
     first, second, third = (Worker(tmp_path, number, f"old-{number}") for number in (1, 2, 3))
     async with running(first, second):
         await becomes(lambda: first.notes.heard == {2: ["old-2"]} and second.notes.heard == {1: ["old-1"]})
@@ -71,7 +71,7 @@ async def test_each_hears_what_the_others_had_and_have(tmp_path: Path) -> None:
         await becomes(lambda: first.notes.heard == {2: ["old-2"]})
 
 
-async def test_one_that_begins_anew_is_known_by_what_it_has_now(tmp_path: Path) -> None:
+async def test_restarted_worker_is_known_by_its_current_notes_only(tmp_path: Path) -> None:
     first = Worker(tmp_path, 1)
     async with running(first):
         for own in ("before", "after"):
@@ -79,7 +79,7 @@ async def test_one_that_begins_anew_is_known_by_what_it_has_now(tmp_path: Path) 
                 await becomes(lambda own=own: first.notes.heard == {2: [own]})  # type: ignore[misc]
 
 
-async def test_one_that_does_not_read_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_worker_that_does_not_read_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(siblings, "UNREAD_BYTES", 64 * 1024)
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "2.worker"))
@@ -94,7 +94,9 @@ async def test_one_that_does_not_read_holds_nobody_up(tmp_path: Path, monkeypatc
             assert 2 not in first.siblings._told_to
 
 
-async def test_what_is_no_worker_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_sibling_connection_is_closed_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = Worker(tmp_path, 1)
     async with running(first):
         for said in (b"nonsense\n", b'9\n["notes","x"]\n', b'2\n["other","x"]\n', b"2\n{}\n"):

@@ -83,7 +83,7 @@ def test_an_encoder_that_is_back_too_early_waits_for_the_silence_to_be_long_enou
     assert takes_over(key.secret, 4, asked=3)
 
 
-def test_an_encoder_that_is_back_before_the_silence_was_told_waits_for_it(held: Session, key: NewKey) -> None:
+def test_encoder_back_before_silence_is_noted_waits_and_then_takes_over(held: Session, key: NewKey) -> None:
     renewed(1)
     assert again(key.secret, 1.2) == pytest.approx(4.7)
     silent_since(1)
@@ -117,7 +117,7 @@ def test_a_node_that_no_longer_renews_is_waited_for_until_its_lease_expires(held
     assert (grant.lost.pk, grant.lost.end_reason) == (held.pk, "node_lost")
 
 
-def test_nobody_waits_for_longer_than_a_lease_lives(held: Session, key: NewKey) -> None:
+def test_publish_waits_no_longer_than_a_lease_lives(held: Session, key: NewKey) -> None:
     """However often the publisher falls silent and speaks again."""
     silent_since(8.5)
     assert is_refused(key.secret, 9, asked=1)
@@ -134,7 +134,7 @@ def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
     return session
 
 
-def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
+def test_silence_known_locally_counts_though_not_yet_in_the_database(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
     assert again(key.secret, 3, **HERE) == 4
     replaced = takes_over(key.secret, 4.2, asked=3, **HERE)
@@ -142,9 +142,7 @@ def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSessi
     assert replaced.silent_s == pytest.approx(3.2)
 
 
-def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_told(
-    here: ActiveSession, key: NewKey
-) -> None:
+def test_publisher_known_locally_to_be_sending_keeps_its_stream(here: ActiveSession, key: NewKey) -> None:
     silent_since(1)
     assert again(key.secret, 4.2, **HERE) == pytest.approx(7.7)
     assert is_refused(key.secret, 7.7, asked=4.2, **HERE)
@@ -157,7 +155,7 @@ def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
     assert is_refused(other, 9)
 
 
-def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> None:
+def test_keyless_publisher_takes_over_from_a_silent_keyless_one(application: Application) -> None:
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
     silent_since(0)
@@ -168,7 +166,9 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
 
 
 @pytest.mark.parametrize("same_key", [True, False])
-def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
+def test_replace_policy_lets_any_newer_publisher_take_over(
+    held: Session, stream: Stream, key: NewKey, same_key: bool
+) -> None:
     Stream.objects.update(takeover="replace")
     secret = key.secret if same_key else keys.create(stream=stream).secret
     replaced = takes_over(secret, 1)
@@ -176,7 +176,7 @@ def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key
     assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 
-def test_a_stream_that_takes_the_newer_from_the_same_address(held: Session, stream: Stream) -> None:
+def test_same_address_policy_lets_only_the_same_address_take_over(held: Session, stream: Stream) -> None:
     Stream.objects.update(takeover="same_address")
     other = keys.create(stream=stream).secret
     assert is_refused(other, 1, address="192.0.2.8")
@@ -198,7 +198,7 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
     assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "kicked")]
 
 
-def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
+def test_silences_of_many_leases_are_noted_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
     held = []
     for number in range(20):
         each = Stream.objects.create(application=stream.application, name=f"many{number}")
@@ -218,7 +218,7 @@ def replaceable(held: Session) -> Session:
     return held
 
 
-def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: NewKey) -> None:
+def test_discarded_takeover_returns_the_lease_to_the_former_publisher(replaceable: Session, key: NewKey) -> None:
     second = publish(key.secret, 1)
     sessions.discard(session=second.session)
     lease = Lease.objects.get()
@@ -235,7 +235,7 @@ def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: Ne
     assert Session.objects.get() == replaceable
 
 
-def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
+def test_discarded_takeover_restores_the_noted_silence(replaceable: Session, key: NewKey) -> None:
     leases.mark_silent(since={replaceable.pk: NOW})
     second = publish(key.secret, 4)
     assert second.replaced is not None
@@ -244,7 +244,7 @@ def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_it(
+def test_discard_of_one_of_two_takeovers_leaves_the_lease_to_the_other(
     replaceable: Session, key: NewKey, which: int
 ) -> None:
     taken = [publish(key.secret, 1), publish(key.secret, 2)]
@@ -255,7 +255,9 @@ def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["is to end anyway", "ended meanwhile"])
-def test_who_gets_nothing_back(replaceable: Session, key: NewKey, ended: bool) -> None:
+def test_discarded_takeover_returns_no_lease_to_an_ending_publisher(
+    replaceable: Session, key: NewKey, ended: bool
+) -> None:
     if not ended:
         sessions.request_stop(session_id=replaceable.pk)
     second = publish(key.secret, 1)

@@ -22,10 +22,10 @@ from ingest.services.keys import NewKey
 from tests.ingest.admitting import hold
 from tests.ingest.clients import all_ended, go_live, sending, watch_live
 from tests.ingest.control import NODE, Connection, flush, listening
-from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
-from tests.production.reconnecting import Publisher
+from tests.matrix.production.reconnecting import Publisher
 from tests.rtmp_client import Refused, RtmpClient
+from tests.server.media import keep_sending, key_frame
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -151,7 +151,7 @@ async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(stream: Stream
 
 
 @pytest.mark.both_forms
-async def test_who_leaves_while_it_waits_leaves_nothing(encoder: Connection, key: NewKey) -> None:
+async def test_client_leaving_while_it_waits_for_a_takeover_leaves_no_session(encoder: Connection, key: NewKey) -> None:
     first = await encoder.publish(key.secret)
     second = Connection(address="192.0.2.8")
     await second.connect()
@@ -196,7 +196,7 @@ def make_keys(application: Application) -> list[str]:
     return [keys.create(stream=stream).secret for stream in streams]
 
 
-async def test_no_task_and_no_session_is_left(application: Application) -> None:
+async def test_reconnecting_encoders_leave_no_task_lease_or_session(application: Application) -> None:
     secrets = await sync_to_async(make_keys)(application)
     async with listening() as port:
         await until(Node.objects.filter(state="up").exists)

@@ -40,7 +40,7 @@ def totals(**told: Any) -> Totals:
         ({"stalled_ms": None, "watched_ms": 10**15}, {"join_ms": TOLD["join_ms"]}),
     ],
 )
-def test_a_page_is_believed_what_it_can_have_seen(told: dict[str, Any], kept: Any) -> None:
+def test_viewer_report_is_kept_only_as_far_as_it_is_plausible(told: dict[str, Any], kept: Any) -> None:
     given = TOLD | told
     found = believed(totals(**given))
     assert {name: value for name, value in found.items() if name in REPORT} == (given if kept == "all" else kept)
@@ -91,7 +91,7 @@ async def test_a_session_says_by_what_it_was_played(scheme: str, protocol: str, 
 @pytest.mark.both_forms
 @pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("scheme", ["rtmp", "rtmps"])
-async def test_so_does_a_publisher_s(scheme: str, key: NewKey, lake: Lake) -> None:
+async def test_publish_session_records_its_protocol(scheme: str, key: NewKey, lake: Lake) -> None:
     connection = Connection()
     connection.app.scope["scheme"] = scheme
     await connection.connect()
@@ -104,7 +104,7 @@ async def test_so_does_a_publisher_s(scheme: str, key: NewKey, lake: Lake) -> No
 
 @pytest.mark.both_forms
 @pytest.mark.usefixtures("process")
-async def test_what_a_page_told_is_in_the_row_and_in_the_lake(stream: Stream, lake: Lake) -> None:
+async def test_viewer_report_is_stored_in_the_row_and_in_the_lake(stream: Stream, lake: Lake) -> None:
     row = await played("hls", TOLD)
     assert {name: row.summary.get(name) for name in REPORT} == TOLD
     *before, end = lake.events
@@ -113,7 +113,7 @@ async def test_what_a_page_told_is_in_the_row_and_in_the_lake(stream: Stream, la
 
 
 @pytest.mark.usefixtures("process")
-async def test_what_no_page_can_have_seen_is_in_neither(stream: Stream, lake: Lake) -> None:
+async def test_impossible_viewer_report_is_stored_in_neither_row_nor_lake(stream: Stream, lake: Lake) -> None:
     row = await played("hls", TOLD | {"watched_ms": 10**12})
     assert not row.summary.keys() & set(REPORT)
     assert row.bytes_out == TOTALS["bytes_out"]

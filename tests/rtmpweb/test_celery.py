@@ -24,7 +24,7 @@ from rtmpweb.celery import app, make_broker_folders
 from rtmpweb.heartbeats import worker_heartbeat
 from tests.background import Background
 from tests.ingest.faults import at_once
-from tests.production.parts import PROGRAMS
+from tests.matrix.production.parts import PROGRAMS
 from tests.redis_server import RedisServer
 from tests.rtmpweb import noting
 from tests.server_process import copy_tables, wait_for
@@ -72,7 +72,7 @@ def lock(database: Path) -> "contextlib.closing[sqlite3.Connection]":
     return contextlib.closing(holder)
 
 
-def test_a_worker_whose_database_was_away_looks_at_it_before_its_first_task(
+def test_worker_checks_a_formerly_locked_database_before_its_first_task(
     database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with lock(database):
@@ -91,7 +91,7 @@ def test_a_worker_whose_database_was_away_looks_at_it_before_its_first_task(
 @pytest.mark.parametrize(
     ("queue", "rest_after", "tasks"), [("analytics", 20.0, 1), ("analytics", None, 200), ("default", None, 200)]
 )
-def test_a_job_of_analytics_that_rest_has_a_process_of_its_own(
+def test_resting_analytics_worker_runs_each_task_in_a_new_process(
     database: Path, queue: str, rest_after: float | None, tasks: int
 ) -> None:
     conf = SimpleNamespace(worker_max_tasks_per_child=200)
@@ -100,7 +100,7 @@ def test_a_job_of_analytics_that_rest_has_a_process_of_its_own(
     assert conf.worker_max_tasks_per_child == tasks
 
 
-def test_a_busy_database_is_told_in_a_line_and_a_fault_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_busy_database_is_logged_in_one_line_and_a_fault_with_traceback(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "celery")
     kept_waiting.apply(throw=False)
     broken.apply(throw=False)
@@ -147,7 +147,7 @@ def exit_code(worker: Background) -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_process_does_tasks_and_keeps_the_schedule_until_it_rests(start: Start, tmp_path: Path) -> None:
+def test_worker_with_schedule_thread_runs_tasks_and_exits_when_idle(start: Start, tmp_path: Path) -> None:
     answer = tmp_path / "answer"
     noting.note.apply_async((str(answer),), queue=QUEUE)
     worker = start("--schedule-thread", "--rest-after", "2", database=str(connection.settings_dict["NAME"]))
@@ -157,7 +157,7 @@ def test_one_process_does_tasks_and_keeps_the_schedule_until_it_rests(start: Sta
     assert answer.read_text() == str(worker.pid)
 
 
-def test_a_worker_whose_schedule_ends_ends_with_the_reason(start: Start, tmp_path: Path) -> None:
+def test_worker_exits_with_the_reason_when_its_schedule_thread_fails(start: Start, tmp_path: Path) -> None:
     file = tmp_path / "rtmpweb.sqlite3"
     copy_tables(file)
     with contextlib.closing(sqlite3.connect(file)) as database:
@@ -168,7 +168,7 @@ def test_a_worker_whose_schedule_ends_ends_with_the_reason(start: Start, tmp_pat
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_has_grown_ends(start: Start) -> None:
+def test_worker_beyond_its_memory_limit_exits(start: Start) -> None:
     worker = start("--max-memory-per-child", "1000", database=str(connection.settings_dict["NAME"]))
     assert exit_code(worker) == 0, worker.log
     assert "it ends, to be started again" in worker.log
@@ -189,7 +189,7 @@ def told() -> dict[str, Any]:
 
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
-def test_a_spark_connect_server_is_told_without_its_token(settings: Any) -> None:
+def test_worker_reports_its_spark_connect_server_without_the_token(settings: Any) -> None:
     settings.SPARK_REMOTE = "sc://spark.example.org:15009/;token=secret;user_id=me"
     assert told() == {"spark": "on the Spark Connect server spark.example.org:15009"}
 
@@ -199,7 +199,7 @@ def test_a_spark_connect_server_is_told_without_its_token(settings: Any) -> None
     ("master", "words"),
     [("spark://master:7077", "on the cluster spark://master:7077"), ("", "on its worker's machine")],
 )
-def test_a_spark_of_our_own_is_told_with_its_java(settings: Any, master: str, words: str) -> None:
+def test_worker_reports_its_spark_master_and_java_home(settings: Any, master: str, words: str) -> None:
     require_tool("java")
     settings.SPARK_REMOTE, settings.SPARK_MASTER = "", master
     assert told()["spark"] == words
@@ -242,7 +242,7 @@ def test_a_message_is_found_whole_while_others_are_being_written(broker_connecti
     assert sorted(got) == list(range(COUNT))
 
 
-def test_one_that_cannot_be_read_is_left_out(broker_connection: Connection, tmp_path: Path) -> None:
+def test_unreadable_broker_message_is_skipped_and_removed(broker_connection: Connection, tmp_path: Path) -> None:
     (tmp_path / "queue" / "0_first.other.msg").write_bytes(b"")
     with broker_connection.SimpleQueue("other") as queue:
         queue.put({"number": 1})
@@ -252,7 +252,7 @@ def test_one_that_cannot_be_read_is_left_out(broker_connection: Connection, tmp_
     assert list((tmp_path / "queue").iterdir()) == []
 
 
-def test_many_may_begin_at_once(broker_connection: Connection) -> None:
+def test_concurrent_queue_declarations_lose_no_message(broker_connection: Connection) -> None:
     """Each of the server's processes declares the queues when it starts."""
 
     def send(name: str) -> None:

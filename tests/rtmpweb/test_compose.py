@@ -93,7 +93,7 @@ def test_each_service_restarts_and_is_asked_for_its_health() -> None:
         assert ("healthcheck" in service) == (name not in ONCE), name
 
 
-def test_no_service_has_rights() -> None:
+def test_compose_services_run_unprivileged() -> None:
     for name, service in SERVICES.items():
         assert service["user"] not in ("", "root", "0", "0:0"), name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -103,7 +103,7 @@ def test_no_service_has_rights() -> None:
         assert service["cap_drop"] == ["ALL"], name
 
 
-def test_services_wait_for_services_that_tell_of_themselves() -> None:
+def test_compose_dependencies_have_a_health_check_or_run_once() -> None:
     for name, service in SERVICES.items():
         for other, wanted in service.get("depends_on", {}).items():
             assert other in SERVICES, f"{name} -> {other}"
@@ -200,7 +200,7 @@ def programs(service: dict[str, Any]) -> Iterator[list[str]]:
         yield shlex.split(words[0]) if kind == "CMD-SHELL" else words
 
 
-def test_every_program_is_there() -> None:
+def test_every_program_of_the_compose_file_exists() -> None:
     for name, service in OWN_SERVICES.items():
         for program, *arguments in programs(service):
             assert (PROGRAMS / program).exists(), f"{name}: {program}"

@@ -40,7 +40,7 @@ def asking(http: Http) -> Client:
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /x HTTP/1.1\r\n"], ids=["nothing", "a request's line"])
-def test_a_head_that_drips_has_its_time(http: Http, begin: bytes) -> None:
+def test_slow_request_head_times_out(http: Http, begin: bytes) -> None:
     client = http.client()
     client.send(begin)
     passed_s = 0.0
@@ -56,7 +56,7 @@ def test_a_head_that_drips_has_its_time(http: Http, begin: bytes) -> None:
 
 
 @pytest.mark.parametrize(("head", "piece"), [(post(1000), b"a"), (CHUNKED, b"1\r\na\r\n")], ids=["length", "chunked"])
-def test_a_body_that_drips_has_its_time(http: Http, head: bytes, piece: bytes) -> None:
+def test_slow_request_body_times_out(http: Http, head: bytes, piece: bytes) -> None:
     client = http.client()
     http.clock.advance(LIMITS.head_s - 1)
     client.send(head)
@@ -79,7 +79,7 @@ def test_a_request_that_came_waits_for_its_answer_as_long_as_it_takes(http: Http
     assert not client.closed
 
 
-def test_the_next_request_may_wait_and_then_has_its_time(http: Http) -> None:
+def test_keep_alive_connection_is_idle_limited_and_the_next_head_timed(http: Http) -> None:
     client = asking(http)
     http.answer()
     http.clock.advance(LIMITS.idle_s - 1)
@@ -104,7 +104,7 @@ def test_requests_that_come_together_are_answered_one_after_the_other(http: Http
     assert client.closed
 
 
-def test_an_answer_that_nobody_takes_has_its_time(http: Http) -> None:
+def test_response_that_is_not_read_times_out(http: Http) -> None:
     client = asking(http)
     client.channel.pauseProducing()  # As the transport does, whose buffer is full.
     http.answer()
@@ -114,7 +114,7 @@ def test_an_answer_that_nobody_takes_has_its_time(http: Http) -> None:
     assert client.closed
 
 
-def test_one_that_is_taken_in_the_end_is_followed_by_the_next(http: Http) -> None:
+def test_response_read_late_keeps_the_connection_for_the_next_request(http: Http) -> None:
     client = asking(http)
     client.channel.pauseProducing()
     http.answer()
@@ -141,7 +141,7 @@ def test_a_body_that_is_announced_too_long_is_not_read(http: Http) -> None:
     assert not http.server.requests
 
 
-def test_who_asks_before_sending_is_not_told_to(http: Http) -> None:
+def test_expect_continue_with_too_long_body_is_413_without_continue(http: Http) -> None:
     head = post(LIMITS.body_bytes + 1).replace(b"Host: a", b"Host: a\r\nExpect: 100-continue")
     client = http.client()
     client.send(head)
@@ -157,7 +157,7 @@ def test_a_body_that_gets_too_long_is_refused(http: Http) -> None:
     assert client.status == 413
 
 
-def test_a_body_in_crumbs_is_refused(http: Http) -> None:
+def test_body_in_too_many_chunks_is_400(http: Http) -> None:
     client = http.client()
     client.send(CHUNKED, chunk(1) * (LIMITS.pieces + 100))
     assert client.status == 400
@@ -186,7 +186,7 @@ def send_longest(http: Http) -> Client:
     return client
 
 
-def test_all_bodies_have_a_bound_together(http: Http) -> None:
+def test_request_bodies_share_a_total_limit_and_small_ones_still_pass(http: Http) -> None:
     first, *_ = fill(http)
     small = http.client()
     small.send(post(LIMITS.small_bytes), bytes(LIMITS.small_bytes))
@@ -204,7 +204,7 @@ def test_an_answered_body_makes_room(http: Http) -> None:
     assert len(http.server.requests) == 2
 
 
-def test_who_leaves_makes_room_once_nothing_runs_for_it(http: Http) -> None:
+def test_disconnected_client_frees_its_body_room_once_its_request_ends(http: Http) -> None:
     first, *_ = fill(http)
     first.send(b"a")
     first.leave()
@@ -228,7 +228,7 @@ def test_an_address_has_so_many_connections() -> None:
     assert http.connect()
 
 
-def test_a_place_is_free_once_nothing_runs_for_who_left() -> None:
+def test_connection_place_is_freed_once_the_left_clients_request_ends() -> None:
     http = Http(HttpLimits(max_connections_per_address=1))
     first = asking(http)
     first.leave()
@@ -237,7 +237,7 @@ def test_a_place_is_free_once_nothing_runs_for_who_left() -> None:
     assert http.connect()
 
 
-def test_all_have_so_many_together_and_a_proxy_may_have_all() -> None:
+def test_total_connections_are_limited_and_a_proxy_may_use_them_all() -> None:
     http = Http(HttpLimits(max_connections=5, max_connections_per_address=1, proxies=(ip_network("10.0.0.0/8"),)))
     assert [http.connect("10.1.2.3") is not None for _ in range(6)] == [True] * 5 + [False]
     assert http.connect() is None
@@ -342,7 +342,7 @@ def test_requests_that_come_together_wait_until_answers_are_taken(listen: Callab
     assert listening.factory.answers.held_bytes == 0
 
 
-def test_what_comes_during_an_answer_that_nobody_takes_is_not_read(listen: Callable[..., Listening]) -> None:
+def test_input_is_not_read_while_the_response_is_not_taken(listen: Callable[..., Listening]) -> None:
     listening = listen(Server(), HttpLimits())
     client = listening.connect()
     client.sendall(GET)
@@ -363,7 +363,7 @@ def test_what_comes_during_an_answer_that_nobody_takes_is_not_read(listen: Calla
     assert refused == STALLED, "it is the client that waits"
 
 
-def test_who_takes_nothing_makes_room_for_who_reads(
+def test_stuck_clients_are_closed_when_response_memory_is_full(
     listen: Callable[..., Listening], caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = HttpLimits(answers_bytes=3 * len(ANSWER))
@@ -392,7 +392,7 @@ def test_who_takes_nothing_makes_room_for_who_reads(
     listening.read_answers(reader, got)
 
 
-def test_an_answer_may_be_longer_than_all_may_be(listen: Callable[..., Listening]) -> None:
+def test_single_response_may_exceed_the_total_response_limit(listen: Callable[..., Listening]) -> None:
     listening = listen(Answering(), HttpLimits(answers_bytes=MIB))
     client = listening.connect()
     client.sendall(GET)

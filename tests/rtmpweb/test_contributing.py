@@ -35,11 +35,11 @@ def files(text: str) -> list[str]:
     return [each for each in quoted(text) if FILE.fullmatch(each) and not each.startswith(MADE)]
 
 
-def test_there_are_recipes() -> None:
+def test_contributing_has_recipes() -> None:
     assert len(RECIPES) > 25
 
 
-def test_every_file_is_there() -> None:
+def test_every_file_named_in_contributing_exists() -> None:
     links = [each for each in re.findall(r"\]\(([^)]+)\)", TEXT) if "://" not in each]
     words = [
         word for each in quoted(TEXT) if each.startswith(COMMANDS) for word in each.split() if FILE.fullmatch(word)

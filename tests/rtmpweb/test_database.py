@@ -17,8 +17,8 @@ from psycopg import errors
 from ingest import command_line
 from rtmpweb.checks import explain_database_error
 from tests.background import free_port
+from tests.matrix.production.parts import Daphne
 from tests.postgres_server import PostgresServer
-from tests.production.parts import Daphne
 from tests.rtmpweb.processes import CELERY, MANAGE, PROGRAMS, SHELL, run
 from tests.server_process import Installation
 
@@ -133,9 +133,7 @@ def test_a_database_of_a_newer_version_is_left_alone(newer: Installation, proces
             assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), "nothing was made"  # noqa: S608
 
 
-def test_a_web_process_that_looked_at_nothing_serves_nothing_of_a_newer_version(
-    newer: Installation, tmp_path: Path
-) -> None:
+def test_web_process_on_a_newer_database_is_503_and_logs_it_once(newer: Installation, tmp_path: Path) -> None:
     with Daphne(tmp_path, newer.environment) as web:
         answer = httpx.get(f"{web.url}/login/", timeout=10)
         assert answer.status_code == 503
@@ -248,7 +246,7 @@ print(json.dumps(found | {name: executor.submit(patience).result() for name, exe
 """
 
 
-def test_the_log_is_brought_into_the_file_by_others_than_those_who_decide(tmp_path: Path) -> None:
+def test_sqlite_wal_checkpoints_run_outside_the_admission_connections(tmp_path: Path) -> None:
     """And those who decide wait for another's lock less than a decision may take."""
     found, _ = shell(PATIENCE, tmp_path)
     assert found["decided"] == found["began"] < 100_000
@@ -268,7 +266,7 @@ print(json.dumps({path.name: stat.S_IMODE(path.stat().st_mode) for path in setti
 """
 
 
-def test_whoever_makes_a_database_makes_it_for_this_user_alone(tmp_path: Path) -> None:
+def test_database_files_and_folder_are_private_to_the_user(tmp_path: Path) -> None:
     """A command, too, whatever the umask is: and so are the files beside it. Those of before are corrected."""
     names = ["rtmpweb.sqlite3", "rtmpweb.sqlite3-shm", "rtmpweb.sqlite3-wal"]
     assert shell(MODES, tmp_path / "var")[0] == dict.fromkeys(names, 0o600)

@@ -70,7 +70,9 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: env.rtmp_base(NAME), "rtmps://two.example.net:1936/", "rtmps://two.example.net:1936"),
     ],
 )
-def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str | None, expected: Any) -> None:
+def test_setting_is_parsed_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str | None, expected: Any
+) -> None:
     if found is not None:
         monkeypatch.setenv(NAME, found)
     assert read() == expected
@@ -101,7 +103,9 @@ def test_values(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found:
         (lambda: env.rtmp_base(NAME), "rtmp://two.example.net/live"),
     ],
 )
-def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str) -> None:
+def test_invalid_setting_error_names_setting_value_and_expectation(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any], found: str
+) -> None:
     monkeypatch.setenv(NAME, found)
     with pytest.raises(ImproperlyConfigured) as raised:
         read()
@@ -111,7 +115,7 @@ def test_what_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, read: Ca
 
 
 @pytest.mark.parametrize("url", ["spark://b:7077", "sc://", "b:15002/;token=hidden", "sc://a b"])
-def test_where_spark_is_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_invalid_spark_url_error_does_not_quote_the_value(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(NAME, url)
     with pytest.raises(ImproperlyConfigured, match=f"^{NAME} can't be used: expected sc://host:15002[.]$"):
         env.spark(NAME, *env.REMOTE)
@@ -140,7 +144,7 @@ def test_a_path_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert env.path(NAME, Path("/unused")) == tmp_path / "relative" / "folder"
 
 
-def test_a_given_secret_is_not_written_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_secret_from_the_environment_is_not_written_to_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(NAME, "given")
     assert env.kept_secret(NAME, tmp_path / "data") == "given"
     assert not (tmp_path / "data").exists()
@@ -270,7 +274,7 @@ CASES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("wanted", CASES)
-def test_what_is_wrong_is_named(
+def test_each_system_check_reports_its_fault(
     wanted: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER"):
@@ -281,7 +285,9 @@ def test_what_is_wrong_is_named(
     assert wanted in found()
 
 
-def test_a_production_form_in_order(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_checks_find_nothing_in_a_valid_production_setup(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER"):
         monkeypatch.setenv(name, "a long random text of a test, which is no secret at all")
     settings.DATABASE_URL, settings.REDIS_URL = "postgres://d", "redis://r"
@@ -296,7 +302,7 @@ def test_a_production_form_in_order(settings: Settings, tmp_path: Path, monkeypa
     assert found() == {}
 
 
-def test_a_machine_without_java(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported_unless_spark_is_remote(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     hide_java(monkeypatch)
     assert "Java 17" in found()["rtmpweb.W007"]
     settings.SPARK_REMOTE = "sc://b:15002"

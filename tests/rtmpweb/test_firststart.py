@@ -89,7 +89,7 @@ def test_secrets_that_can_be_written_nowhere_are_shown_nowhere(settings: Any, tm
     assert password not in told
 
 
-def test_what_an_operator_made_is_left_alone() -> None:
+def test_first_start_adds_nothing_to_an_existing_setup() -> None:
     get_user_model().objects.create_superuser("chief", "", "a long enough password")
     Application.objects.create(name="event")
     assert server.create_missing() == server.FirstStart()

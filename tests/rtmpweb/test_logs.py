@@ -84,7 +84,7 @@ def test_a_traceback_is_a_field_of_its_one_line(lines: StringIO) -> None:
 
 
 @as_json
-def test_a_task_knows_what_its_maker_was_about(lines: StringIO) -> None:
+def test_asyncio_task_inherits_the_log_context_of_its_creator(lines: StringIO) -> None:
     async def work() -> None:
         await asyncio.to_thread(logging.getLogger("seen").info, "from a thread")
 
@@ -101,7 +101,7 @@ def test_a_task_knows_what_its_maker_was_about(lines: StringIO) -> None:
 
 
 @as_text
-def test_a_text_line_ends_with_what_it_is_about(lines: StringIO) -> None:
+def test_text_log_line_ends_with_its_context_and_can_not_be_forged(lines: StringIO) -> None:
     with about(client="192.0.2.7", session_id="s1"):
         logging.getLogger("seen").info("Publishing %s", "live/cam\n2026-01-01 ERROR forged")
     (line,) = lines.getvalue().splitlines()
@@ -171,7 +171,7 @@ def test_celerys_processes_write_the_same_json(tmp_path: Path) -> None:
     assert len({record["pid"] for record in found}) > 1, "the schedule is a process of its own"
 
 
-def test_a_wrong_format_is_named(tmp_path: Path) -> None:
+def test_invalid_log_format_is_named(tmp_path: Path) -> None:
     done = run(*MANAGE, "check", environment={"RTMPWEB_DATA_DIR": str(tmp_path), "RTMPWEB_LOG_FORMAT": "xml"})
     assert done.stderr == f"RTMPWEB_LOG_FORMAT is 'xml': expected one of {', '.join(logs.FORMATS)}.\n"
 
@@ -212,7 +212,7 @@ def written(level: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StringIO]:
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO"])
-def test_no_url_is_told_that_something_is_posted_to(written: StringIO) -> None:
+def test_urls_of_outgoing_requests_are_not_logged(written: StringIO) -> None:
     with http_receiver() as receiver:
         httpx.post(f"{receiver.url}/{SECRET}?x={SECRET}", headers={"X-Signature": SECRET}, trust_env=False)
         assert SECRET in receiver.got[0].path
@@ -220,13 +220,13 @@ def test_no_url_is_told_that_something_is_posted_to(written: StringIO) -> None:
 
 
 @pytest.mark.parametrize("level", ["DEBUG"])
-def test_what_a_template_lacks_does_not_tell_what_it_was_given(written: StringIO) -> None:
+def test_missing_template_variable_does_not_log_its_context(written: StringIO) -> None:
     assert Template("{{ made.name }}").render(Context({"made": {"key": SECRET}})) == ""
     assert SECRET not in written.getvalue()
 
 
 @pytest.mark.parametrize("name", WARNINGS_ONLY)
-def test_errors_of_these_libraries_are_told_at_every_level(name: str) -> None:
+def test_libraries_limited_to_warnings_still_log_errors_at_every_level(name: str) -> None:
     levels = {
         level: configuration(form="text", level=level, node="", access=False)["loggers"][name]["level"]
         for level in logs.LEVELS
@@ -250,7 +250,7 @@ def do(task: str, *, fails: bool = False) -> None:
         logging.getLogger("celery.app.trace").info("Task %(name)s[%(id)s] succeeded in %(runtime)ss", about)
 
 
-def test_what_is_done_again_and_again_is_told_only_when_it_fails(written: StringIO) -> None:
+def test_routine_tasks_are_logged_only_when_they_fail(written: StringIO) -> None:
     for task in ROUTINE_TASKS:
         do(task)
     assert written.getvalue() == ""
@@ -259,12 +259,12 @@ def test_what_is_done_again_and_again_is_told_only_when_it_fails(written: String
     assert "the database is away" in line
 
 
-def test_what_is_done_now_and_then_is_told(written: StringIO) -> None:
+def test_occasional_task_is_logged(written: StringIO) -> None:
     do("analytics.tasks.scheduled_run")
     assert len(written.getvalue().splitlines()) == 3
 
 
-def test_these_tasks_are_there() -> None:
+def test_routine_tasks_are_registered() -> None:
     app.loader.import_default_modules()
     assert set(app.tasks) >= ROUTINE_TASKS
 
@@ -289,12 +289,12 @@ def test_a_forbidden_page_is_one_line(written: StringIO) -> None:
     assert "Traceback" not in written.getvalue()
 
 
-def test_the_path_of_nothing_is_not_told_whole(written: StringIO) -> None:
+def test_long_path_of_a_404_is_shortened_in_the_log(written: StringIO) -> None:
     logging.getLogger("django.request").warning("Not Found: %s", "/" + 5000 * "x", extra={"status_code": 404})
     assert len(written.getvalue()) < 300
 
 
-def test_what_is_killed_for_those_who_left_is_told_in_few_short_lines(
+def test_requests_killed_after_client_left_are_logged_in_few_lines(
     written: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "KILLED", Bound(6, 60.0))

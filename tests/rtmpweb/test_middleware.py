@@ -27,7 +27,7 @@ def content() -> bytes:
         return file.read()
 
 
-def test_a_file() -> None:
+def test_static_file_is_served_with_its_type_and_nosniff() -> None:
     answer = Client().get(PATH)
     assert answer.status_code == 200
     assert answer.content == content()
@@ -39,7 +39,9 @@ def test_a_file() -> None:
 @pytest.mark.parametrize(
     ("headers", "status", "start", "end"), [({}, 200, 0, None), ({"range": "bytes=10-19"}, 206, 10, 20)]
 )
-async def test_under_asgi(headers: dict[str, str], status: int, start: int, end: int | None) -> None:
+async def test_static_file_under_asgi_supports_ranges_and_etag(
+    headers: dict[str, str], status: int, start: int, end: int | None
+) -> None:
     answer = await AsyncClient().get(PATH, headers=headers)
     assert (answer.status_code, answer.content) == (status, content()[start:end])
     assert int(answer["Content-Length"]) == len(answer.content)
@@ -53,21 +55,21 @@ async def test_files_can_only_be_read() -> None:
     assert (await AsyncClient().post(PATH)).status_code == 405
 
 
-def test_all_are_small() -> None:
+def test_static_files_are_small_and_without_source_maps() -> None:
     served = StaticFilesMiddleware(lambda request: HttpResponse()).files
     assert PATH in served
     sizes = {path: os.stat(found.alternatives[-1][1]).st_size for path, found in served.items()}
     assert not [path for path, size in sizes.items() if size > 640 * 1024 or path.endswith(".map")]
 
 
-async def test_libraries_are_sent_packed() -> None:
+async def test_static_libraries_are_sent_gzipped() -> None:
     """Viewers fetch hls.js before they see anything."""
     answer = await AsyncClient().get("/static/vendor/hls.min.js", headers={"accept-encoding": "gzip"})
     assert answer["Content-Encoding"] == "gzip"
     assert len(answer.content) < 200 * 1024
 
 
-async def test_what_is_not_there() -> None:
+async def test_unknown_static_paths_are_404() -> None:
     for path in ("/static/nothing.css", "/static/../manage.py", "/static/admin/css/"):
         assert (await AsyncClient().get(path)).status_code == 404
 
@@ -89,7 +91,9 @@ HEADERS = [(b"host", b"localhost"), (b"x-forwarded-for", b"198.51.100.9"), (b"x-
         (None, "127.0.0.1", None),
     ],
 )
-async def test_who_asks(peer: list[Any] | None, network: str, client: list[Any] | None) -> None:
+async def test_client_address_is_taken_from_a_trusted_proxy_only(
+    peer: list[Any] | None, network: str, client: list[Any] | None
+) -> None:
     found = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -142,7 +146,7 @@ async def finish(*requests: Asked) -> None:
     await asyncio.wait_for(asyncio.gather(*(request.task for request in requests)), 5)
 
 
-async def test_what_is_over_the_limit_waits_for_its_turn() -> None:
+async def test_requests_over_the_limit_wait_for_a_free_place() -> None:
     application = Application()
     requests = ask(RequestLimit(application, 2), 7)
     await until(lambda: application.running == 2)
@@ -153,7 +157,7 @@ async def test_what_is_over_the_limit_waits_for_its_turn() -> None:
     assert application.most == 2
 
 
-async def test_who_leaves_is_not_waited_for() -> None:
+async def test_waiting_request_whose_client_left_is_dropped() -> None:
     application = Application()
     bounded = RequestLimit(application, 2)
     requests = ask(bounded, 6)
@@ -167,7 +171,7 @@ async def test_who_leaves_is_not_waited_for() -> None:
     await finish(*ask(bounded, 2))  # And all places are there again.
 
 
-async def test_who_leaves_as_its_turn_comes_leaves_no_place_empty() -> None:
+async def test_client_leaving_as_its_turn_comes_frees_the_place_for_the_next() -> None:
     application = Application()
     bounded = RequestLimit(application, 1)
     first, second, third = ask(bounded, 3)
@@ -178,7 +182,7 @@ async def test_who_leaves_as_its_turn_comes_leaves_no_place_empty() -> None:
     assert application.bodies[-1] == b"2"
 
 
-async def test_beyond_so_many_that_wait_one_is_refused_and_told_when_to_come_again() -> None:
+async def test_request_beyond_the_waiting_limit_is_503_with_retry_after() -> None:
     application = Application()
     bounded = RequestLimit(application, 1)
     *_, refused = requests = ask(bounded, 1 + WAITING_EACH + 1)
@@ -192,7 +196,7 @@ async def test_beyond_so_many_that_wait_one_is_refused_and_told_when_to_come_aga
     assert len(application.bodies) == 1 + WAITING_EACH
 
 
-async def test_health_is_told_at_once() -> None:
+async def test_healthz_bypasses_the_request_limit() -> None:
     application = Application()
     bounded = RequestLimit(application, 1)
     requests = ask(bounded, 2)
@@ -203,7 +207,7 @@ async def test_health_is_told_at_once() -> None:
     await finish(*requests)
 
 
-async def test_an_outage_of_the_database_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_bypass_the_limit_while_the_database_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     application = Application()
     bounded = RequestLimit(application, 1)
     requests = ask(bounded, 1)
@@ -271,12 +275,12 @@ def pages(secrets: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     return done.stdout
 
 
-def test_no_secret_is_on_it(pages: str, secrets: dict[str, str]) -> None:
+def test_error_page_shows_no_secret(pages: str, secrets: dict[str, str]) -> None:
     assert [name for name, secret in secrets.items() if secret in pages] == []
 
 
 @pytest.mark.parametrize(
     "told", ["can&#x27;t be reached", "can't be reached", "127.0.0.1:1/none", "EMAIL_URL", "mail.example.org", "shown"]
 )
-def test_what_is_no_secret_is(pages: str, told: str) -> None:
+def test_error_page_shows_details_that_are_no_secret(pages: str, told: str) -> None:
     assert told in pages

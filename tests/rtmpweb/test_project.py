@@ -37,7 +37,7 @@ def test_a_lock_names_no_registry_and_no_folder_and_has_a_hash_of_each_package(l
     assert [package.splitlines()[0] for package in packages if "--hash=sha256:" not in package] == []
 
 
-def test_what_the_project_asks_for_is_locked() -> None:
+def test_every_project_dependency_is_in_its_lock() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     base = project["dependencies"]
     for lock, asked in (("base", base), ("dev", base + project["optional-dependencies"]["dev"])):
@@ -124,7 +124,7 @@ SAMPLES.batch([SAMPLE])
 
 PACKAGE = """
 from ingest.hls import HlsSettings, Packaging
-from tests.ingest.server.media import AAC_HEADER
+from tests.server.media import AAC_HEADER
 packaging = Packaging(HlsSettings(), epoch="00000000", first_msn=1, on_change=lambda _: None)
 packaging.begin(0.0, 0.0)
 for number in range(500):

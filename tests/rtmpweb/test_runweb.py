@@ -12,8 +12,8 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, Event, Ping, Pong, Request, TextMessage
 
-from tests.production.parts import Web
-from tests.production.reconnecting import held
+from tests.matrix.production.parts import Web
+from tests.matrix.production.reconnecting import held
 from tests.rtmpweb.processes import MANAGE, run
 from tests.server_process import Installation, wait_for
 
@@ -97,7 +97,7 @@ def post(length: str) -> bytes:
 
 
 @pytest.mark.slow("a web process starts, and ends")
-def test_it_serves_says_where_and_stops_in_order(installation: Installation) -> None:
+def test_runweb_serves_logs_its_address_and_stops_in_order(installation: Installation) -> None:
     process = Web(installation.folder, installation.environment)
     process.start()
     with urllib.request.urlopen(process.url + "/login/", timeout=10) as answer:  # noqa: S310 - its own address
@@ -131,7 +131,7 @@ def drip(client: socket.socket) -> None:
     [(b"GET / HTTP/1.1\r\nHost: ", HEAD_S), (post("Content-Length: 100000"), BODY_S)],
     ids=["head", "body"],
 )
-def test_a_drip_does_not_hold_a_connection(web: Web, begin: bytes, least_s: float) -> None:
+def test_slowly_sent_request_is_408_and_closed(web: Web, begin: bytes, least_s: float) -> None:
     with connected(web) as client:
         began = time.monotonic()
         client.sendall(begin)
@@ -211,7 +211,7 @@ def test_a_websocket_gives_its_place_back(web: Web) -> None:
         wait_for(is_let_in, timeout_s=LONG_S, what="there is a place")
 
 
-def test_so_does_one_that_is_none(web: Web) -> None:
+def test_invalid_websocket_upgrade_is_400_and_frees_its_place(web: Web) -> None:
     broken = UPGRADE.format(port=web.port, session="").replace("Sec-WebSocket-Key", "X-Key").encode()
     for _ in range(2 * PLACES):
         with connected(web) as client:
@@ -219,7 +219,7 @@ def test_so_does_one_that_is_none(web: Web) -> None:
             assert status(client) == 400
 
 
-def test_a_page_that_talks_is_cut_off(web: Web, session: str) -> None:
+def test_websocket_client_that_floods_is_disconnected(web: Web, session: str) -> None:
     with connected(web) as client:
         assert upgraded(client, web, session)
         talking = Thread(target=pour, args=[client, SAID * 100])
@@ -259,7 +259,7 @@ class Page:
         return text
 
 
-def test_a_page_is_sent_the_whole_wall(web: Web, session: str) -> None:
+def test_websocket_receives_the_snapshot_of_all_streams(web: Web, session: str) -> None:
     with connected(web) as client:
         page = Page(client, web, session)
         assert len(json.loads(page.text())["known"]) == STREAMS
@@ -273,7 +273,7 @@ def test_a_page_is_sent_the_whole_wall(web: Web, session: str) -> None:
     ],
     ids=["at once", "in parts"],
 )
-def test_a_page_that_says_much_in_one_message_is_cut_off(web: Web, session: str, said: list[Event]) -> None:
+def test_websocket_message_beyond_the_size_limit_disconnects(web: Web, session: str, said: list[Event]) -> None:
     with connected(web) as client:
         page = Page(client, web, session)
         assert page.text()

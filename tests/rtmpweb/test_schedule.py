@@ -112,7 +112,7 @@ def test_an_hourly_job_goes_on_each_real_hour(clock: Clock) -> None:
     ]
 
 
-def test_what_was_missed_is_done_once_as_beat_starts(clock: Clock) -> None:
+def test_missed_job_runs_once_when_beat_starts(clock: Clock) -> None:
     """However late it is: not at another hour of the next day."""
     daily(clock, "2:30", "UTC", "2026-05-01T00:00Z")
     assert fired(clock, "2026-05-01T03:00Z", beat()) == ["05-01 02:30"]
@@ -181,7 +181,7 @@ def test_an_entry_that_is_made_while_beat_runs_goes(clock: Clock, is_first: bool
     assert fired(clock, "2026-05-01T03:00Z", running) == ["05-01 02:30"]
 
 
-def test_an_entry_that_is_turned_off_does_not_go(clock: Clock) -> None:
+def test_disabled_entry_is_not_sent_nor_made_up_for_when_enabled(clock: Clock) -> None:
     daily(clock, "2:30", "UTC", "2026-05-01T00:00Z")
     running = beat()
     work([running])

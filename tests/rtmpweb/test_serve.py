@@ -18,8 +18,8 @@ import pytest
 
 from tests.certificates import make_pair
 from tests.hls.follower import following
-from tests.production.broadcast import on_air
-from tests.production.reconnecting import held
+from tests.matrix.production.broadcast import on_air
+from tests.matrix.production.reconnecting import held
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import Browser, keep_sending, publish
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
@@ -172,7 +172,7 @@ def packager(server: ServerProcess) -> int:
     return found
 
 
-def test_one_that_has_nothing_to_do_is_three_processes_and_small(again: ServerProcess) -> None:
+def test_idle_serve_has_three_processes_within_the_memory_limit(again: ServerProcess) -> None:
     kinds = ("worker_default", "worker_analytics", "beat")
     rows = "SELECT DISTINCT kind FROM dashboard_heartbeat WHERE stopped_at IS NULL"
 
@@ -205,7 +205,7 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
     assert "Warning" not in again.log
 
 
-def test_all_that_it_keeps_is_closed_to_others(again: ServerProcess) -> None:
+def test_files_of_the_data_folder_are_private(again: ServerProcess) -> None:
     """What it found, too; and SQLite's files beside the database, while it runs."""
     wait_for(again.database.with_name("rtmpweb.sqlite3-wal").exists, timeout_s=10, what="the database is open")
     found = {}
@@ -243,7 +243,7 @@ def test_a_body_that_is_too_long_is_refused_at_once(again: ServerProcess) -> Non
         assert read.readline().split()[1] == b"413"
 
 
-def test_a_second_one_of_a_data_folder_does_not_start(again: ServerProcess) -> None:
+def test_second_serve_on_a_data_folder_is_refused_and_the_first_goes_on(again: ServerProcess) -> None:
     """And what is live on the first goes on."""
 
     async def publish_meanwhile(key: str) -> "subprocess.CompletedProcess[str]":
@@ -300,7 +300,7 @@ def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Sign
 @pytest.mark.parametrize(
     ("command", "ready"), [("serve", READY), ("runweb", r"Ready: dashboard"), ("runrtmp", r"Listening on rtmp://")]
 )
-def test_a_stop_is_in_order_though_nobody_reads_the_output(
+def test_process_stops_in_order_though_its_output_pipe_is_closed(
     server: ServerProcess, command: str, ready: re.Pattern[str] | str
 ) -> None:
     server.put_tables()
@@ -349,7 +349,7 @@ def test_the_second_ctrl_c_does_not_wait(again: ServerProcess) -> None:
     assert_nothing_is_left(again, 20)
 
 
-def test_its_children_die_with_a_killed_server(again: ServerProcess) -> None:
+def test_children_of_a_killed_serve_exit(again: ServerProcess) -> None:
     settled_workers(again)
     assert packager(again)
     again.process.kill()
@@ -370,7 +370,7 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
         server.stop()
 
 
-def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> None:
+def test_busy_hls_port_is_replaced_and_hls_off_starts_no_packager(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as server:

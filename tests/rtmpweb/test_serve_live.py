@@ -93,7 +93,7 @@ def bodies(receiver: HttpReceiver, kind: str) -> list[dict[str, Any]]:
     return [body for got in receiver.got if (body := json.loads(got.body))["kind"] == kind]
 
 
-def test_each_begin_has_one_end_though_server_and_worker_are_killed(tmp_path: Path) -> None:
+def test_each_publish_event_has_one_end_event_after_server_and_worker_kill(tmp_path: Path) -> None:
     """The worker dies while it delivers one publisher's end, the node while another publisher is live."""
     server = ServerProcess(tmp_path / "var", RTMPWEB_WEBHOOK_PRIVATE="1")
     server.put_tables()

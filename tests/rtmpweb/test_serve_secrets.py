@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.background import Background, free_port
-from tests.production.parts import MediaNode, Packager, Web
+from tests.matrix.production.parts import MediaNode, Packager, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb.clients import AUDIO, Browser, keep_sending
@@ -283,7 +283,7 @@ def processes(tmp_path: Path) -> Iterator[dict[str, Background]]:
         process.kill()
 
 
-def test_no_password_of_a_store_is_logged(processes: dict[str, Background]) -> None:
+def test_database_and_redis_passwords_are_not_logged(processes: dict[str, Background]) -> None:
     for said, process in processes.items():
         if isinstance(process, Web):
             process.wait_ready(120)

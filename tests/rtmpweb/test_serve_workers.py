@@ -91,7 +91,7 @@ async def played(stack: AsyncExitStack, server: ServerProcess, path: str) -> Non
     raise AssertionError("it can be played on no worker")
 
 
-def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
+def test_serve_with_workers_spreads_streams_survives_redis_kill_and_stops(server: ServerProcess) -> None:
     assert "Stream Key: " in server.first_start
     (redis,) = child(server, "^redis-server|/redis-server")
     assert len(child(server, r"runrtmp .*--worker \d")) == 2
@@ -163,7 +163,7 @@ def test_a_second_ctrl_c_leaves_nothing_running(server: ServerProcess) -> None:
     wait_for(lambda: not processes.of_folder(server.folder), timeout_s=5, what="nothing is left")
 
 
-def test_without_a_redis_server_it_says_what_to_install(tmp_path: Path) -> None:
+def test_serve_workers_without_redis_server_says_what_to_install(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     server = ServerProcess(tmp_path / "var")
@@ -183,7 +183,7 @@ def test_without_a_redis_server_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["0", "65", "many"])
-def test_a_number_of_workers_that_can_not_be(tmp_path: Path, said: str) -> None:
+def test_invalid_number_of_workers_is_refused(tmp_path: Path, said: str) -> None:
     done = processes.run(
         *processes.MANAGE, "serve", "--workers", said, only=ServerProcess(tmp_path / "var").environment
     )

@@ -89,7 +89,7 @@ def folder(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.timeout(3 * 3600)
 @pytest.mark.django_db(transaction=True)
-def test_the_volume_of_a_day_of_a_thousand_streams(folder: Path) -> None:
+def test_day_volume_of_a_thousand_streams_fits_memory_and_matches_duckdb(folder: Path) -> None:
     lake = folder / "lake"
     made = generate(lake, streams=STREAMS, start=START, hours=HOURS, world=World(always_on=1.0))
     assert made.samples > 85_000_000

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.browser import chromium
-from tests.e2e.bad_network import watch_through
-from tests.e2e.watching import Greys, make_greys, told
+from tests.matrix.e2e.bad_network import watch_through
+from tests.matrix.e2e.watching import Greys, make_greys, told
 from tests.server_process import running
 from tests.tools import require_tool
 
@@ -18,7 +18,9 @@ PATH = "live/bad-network"
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(SECONDS + 300)]
 
 
-def test_a_bad_network_is_not_noticed_for_ten_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_page_plays_for_ten_minutes_through_a_bad_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     require_tool("ffmpeg")
     with running(tmp_path / "var", RTMPWEB_HLS="127.0.0.1:0") as server, chromium() as browser:
         key = server.create_keys([PATH])[PATH]

@@ -55,7 +55,7 @@ def test_a_report_is_made_printed_and_kept(week: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nobody_waits_for_the_database_while_one_is_made(week: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_is_built_outside_any_transaction(week: None, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
     make = builder.build_document
 
@@ -78,7 +78,7 @@ def test_nobody_waits_for_the_database_while_one_is_made(week: None, monkeypatch
         ("weekly --from 2026-11-02 --to 2026-11-16 --app live", "2026-11-02T00:00", "2026-11-16T00:00"),
     ],
 )
-def test_periods(words: str, since: str, until: str, week: None) -> None:
+def test_report_make_options_set_the_period(words: str, since: str, until: str, week: None) -> None:
     period = json.loads(run("make", *words.split(), "--json"))["period"]
     assert (period["since"], period["until"]) == (f"{since}:00+00:00", f"{until}:00+00:00")
 
@@ -86,7 +86,7 @@ def test_periods(words: str, since: str, until: str, week: None) -> None:
 @pytest.mark.parametrize(
     ("ending", "begins"), [("html", "<!doctype"), ("pdf", "%PDF"), ("csv", "since"), ("json", "{")]
 )
-def test_files(ending: str, begins: str, week: None, tmp_path: Path) -> None:
+def test_report_make_writes_each_file_format(ending: str, begins: str, week: None, tmp_path: Path) -> None:
     file = tmp_path / f"report.{ending}"
     run("make", "weekly", "--from", "2026-11-02", "--output", str(file))
     assert file.read_bytes().startswith(begins.encode())
@@ -94,7 +94,9 @@ def test_files(ending: str, begins: str, week: None, tmp_path: Path) -> None:
         assert 'src="data:image/png;base64,' in file.read_text()
 
 
-def test_it_is_sent(week: None, inbox: MailReceiver, settings: Any) -> None:
+def test_report_make_sends_to_addresses_only_if_email_is_configured(
+    week: None, inbox: MailReceiver, settings: Any
+) -> None:
     run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org", "--send", "b@example.org")
     assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org"]
     settings.EMAIL_URL = ""
@@ -102,7 +104,7 @@ def test_it_is_sent(week: None, inbox: MailReceiver, settings: Any) -> None:
         run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org")
 
 
-def test_a_broadcast(week: None) -> None:
+def test_report_make_of_a_broadcast_needs_its_computed_figures(week: None) -> None:
     begin = datetime(2026, 11, 7, 20, tzinfo=UTC)
     common = {"kind": "publish", "app": "live", "name": "a", "address": "192.0.2.1"}
     Session.objects.create(started_at=begin, ended_at=begin + timedelta(minutes=50), **common)
@@ -130,7 +132,7 @@ def test_a_broadcast(week: None) -> None:
         (("broadcast", "--stream", "live/quiet"), "No broadcast"),
     ],
 )
-def test_what_can_not_be_made_is_said(words: tuple[str, ...], problem: str) -> None:
+def test_report_make_refuses_invalid_arguments_with_the_reason(words: tuple[str, ...], problem: str) -> None:
     Stream.objects.create(application=Application.objects.create(name="live"), name="quiet")
     with pytest.raises(CommandError, match=problem):
         run("make", *words)
@@ -150,7 +152,7 @@ def seen_by_others(settings: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
+def test_report_made_by_another_process_is_attributed_to_its_requester(seen_by_others: None) -> None:
     user = User.objects.create_user("ana")
     hour("live/a", MONDAY)
     hour("live/b", MONDAY)
@@ -167,7 +169,7 @@ def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
 
 @pytest.mark.slow("three processes, one after the other, that let all others go first")
 @pytest.mark.django_db(transaction=True)
-def test_what_fails_is_said_and_leaves_the_way_free(
+def test_failed_report_process_gives_a_reason_and_does_not_block_the_next(
     seen_by_others: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     actor = Actor("token ci")
@@ -190,7 +192,7 @@ def _refusal(actor: Actor) -> str:
 
 
 @pytest.mark.django_db
-def test_one_waits_for_another_and_not_for_ever(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_job_waits_only_a_limited_time_for_a_running_one(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Completeness(0, 0, [])
     document = builder.build_document(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)
     monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)

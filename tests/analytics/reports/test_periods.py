@@ -52,7 +52,7 @@ def test_weeks_and_months_hold_the_changes_of_clocks() -> None:
         (Kind.MONTHLY, "America/New_York", 30),
     ],
 )
-def test_the_period_before_ends_where_one_begins(kind: str, zone: str, count: int) -> None:
+def test_former_period_ends_where_the_period_begins(kind: str, zone: str, count: int) -> None:
     now = datetime(2027, 1, 10, 3, tzinfo=UTC)
     period = periods.last_ended(kind, now, periods.zone_of(zone))
     assert period.until <= now
@@ -95,13 +95,13 @@ def test_a_zone_off_by_half_an_hour_is_widened_to_whole_hours() -> None:
         (Kind.BROADCAST, (2026, 11, 7, 20), (2026, 11, 8, 1), "7 November 2026, 20:00 to 8 November 2026, 01:00"),
     ],
 )
-def test_words(kind: str, first: tuple[int, ...], last: tuple[int, ...], words: str) -> None:
+def test_period_words_name_its_dates(kind: str, first: tuple[int, ...], last: tuple[int, ...], words: str) -> None:
     zone = periods.zone_of("Europe/Berlin")
     since, until = (datetime(*time, tzinfo=zone) for time in (first, last))  # type: ignore[misc, arg-type]
     assert periods.exact(kind, since, until, zone).words == words
 
 
-def test_what_is_compared_with_a_period_of_ones_own() -> None:
+def test_custom_period_is_compared_with_an_equally_long_one_before() -> None:
     zone = periods.zone_of("Europe/Berlin")
     days = periods.exact(
         Kind.DAILY, datetime(2026, 10, 25, tzinfo=zone), datetime(2026, 10, 28, tzinfo=zone), zone
@@ -113,7 +113,7 @@ def test_what_is_compared_with_a_period_of_ones_own() -> None:
     assert hours.before_words == "period before"
 
 
-def test_what_is_no_period_or_zone_is_said() -> None:
+def test_invalid_period_or_time_zone_is_refused() -> None:
     zone = periods.zone_of("UTC")
     now = datetime(2026, 11, 7, tzinfo=UTC)
     for name in ("Europe/Nowhere", "", "../etc/passwd", "Europe", "\0", "x" * 500):

@@ -64,7 +64,7 @@ def test_a_report_is_due_on_the_day_after_by_the_clock_of_its_zone() -> None:
     assert due_since(row, at_six) == ["2026-11-02T00:00:00-05:00"]
 
 
-def test_through_the_change_of_clocks_it_stays_at_its_time() -> None:
+def test_report_keeps_its_local_send_time_through_a_clock_change() -> None:
     row = plan(time_zone="Europe/Berlin", send_at=time(2, 30), counts_from=datetime(2026, 10, 24, 12, tzinfo=UTC))
     period, since = next(iter(plans.due(row, datetime(2026, 10, 25, 3, tzinfo=UTC))))
     assert since.isoformat() == "2026-10-25T02:30:00+02:00"  # The first of the two.
@@ -72,7 +72,7 @@ def test_through_the_change_of_clocks_it_stays_at_its_time() -> None:
     assert len(period.starts) == 24
 
 
-def test_those_that_were_missed_while_the_server_was_down_are_made_for_a_week() -> None:
+def test_reports_missed_during_downtime_are_made_for_the_last_week() -> None:
     row = plan()
     now = MONDAY + 20 * DAY + 7 * HOUR
     made = plans.make_due(row, now)
@@ -121,7 +121,7 @@ def test_a_report_waits_for_its_hours_asks_for_a_run_and_says_when_it_went_witho
     assert report.document["completeness"] == {"expected": 2, "done": 1}
 
 
-def test_once_its_hours_are_computed_it_is_made_at_once(lake: Path) -> None:
+def test_report_is_made_as_soon_as_its_hours_are_computed(lake: Path) -> None:
     row = plan(counts_from=NOON)
     recorded(lake, MONDAY)
     assert plans.make_due(row, TUESDAY + 6 * HOUR) == []
@@ -134,7 +134,7 @@ def test_once_its_hours_are_computed_it_is_made_at_once(lake: Path) -> None:
 
 
 @pytest.mark.both_forms
-def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
+def test_report_made_twice_is_one_report_with_one_delivery_per_address() -> None:
     row = plan(counts_from=NOON, recipients="a@example.org\nb@example.org\n\na@example.org")
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
     first, again = (builder.make(period, plans.scope_of(row), plan=row) for _ in range(2))
@@ -142,7 +142,7 @@ def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
     assert sorted(first.deliveries.values_list("address", flat=True)) == ["a@example.org", "b@example.org"]
 
 
-def test_plans_of_an_application_and_of_a_stream() -> None:
+def test_plan_of_an_application_or_stream_covers_only_its_streams() -> None:
     app = Application.objects.create(name="live")
     stream = Stream.objects.create(application=app, name="a")
     for path in ("live/a", "live/b", "cams/a"):
@@ -358,7 +358,7 @@ def test_reports_go_after_the_days_that_are_set(lake: Path, settings: Any) -> No
 
 
 @pytest.mark.both_forms
-def test_what_a_plan_has_made_is_not_made_again_on_that_account(lake: Path, settings: Any) -> None:
+def test_planned_report_deleted_by_retention_is_not_made_again(lake: Path, settings: Any) -> None:
     settings.KEEP_REPORTS_DAYS = 1
     now = timezone.now()
     plan = ReportPlan.objects.create(

@@ -60,7 +60,7 @@ def send() -> int:
     return Delivery.objects.filter(state=State.DONE).count() - before
 
 
-def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
+def test_report_email_has_the_text_html_chart_and_csv_of_the_report(report: Report, inbox: MailReceiver) -> None:
     assert builder.send(report, ["ops@example.org"]) == 1
     assert send() == 1
     (message,) = inbox.got
@@ -92,7 +92,7 @@ def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
 
 
 @pytest.mark.both_forms
-def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
+def test_report_is_sent_once_to_each_address(report: Report, inbox: MailReceiver) -> None:
     assert builder.send(report, ["a@example.org", "b@example.org", "a@example.org"]) == 2
     assert (send(), send()) == (2, 0)
     assert builder.send(report, ["a@example.org", "c@example.org"]) == 1
@@ -100,13 +100,13 @@ def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
     assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org", "c@example.org"]
 
 
-def test_who_asks_for_one_to_be_sent_does_not_wait_for_spark() -> None:
+def test_report_delivery_tasks_are_not_routed_to_the_analytics_queue() -> None:
     queues = {name: celery.amqp.router.route({}, name)["queue"].name for name in TASKS}
     assert queues == TASKS
 
 
 @pytest.mark.both_forms
-def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbox: MailReceiver) -> None:
+def test_delivery_begun_by_a_lost_worker_fails_and_is_not_sent_twice(report: Report, inbox: MailReceiver) -> None:
     builder.send(report, ["ops@example.org"])
     assert engine._claim(report.deliveries.get(), EmailChannel.claim_s)
     assert send() == 0
@@ -122,7 +122,7 @@ def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbo
 
 
 @pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
-def test_the_pdf_says_the_same(report: Report) -> None:
+def test_report_pdf_has_the_content_of_the_document(report: Report) -> None:
     reader = PdfReader(io.BytesIO(subprocess_jobs.pdf(report.document)))
     text = " ".join(" ".join(page.extract_text() for page in reader.pages).replace("\xa0", " ").split())
     for said in (
@@ -141,7 +141,7 @@ def test_the_pdf_says_the_same(report: Report) -> None:
     assert sum(len(page.images) for page in reader.pages) == len(report.document["charts"]) == 1
 
 
-def test_a_pdf_shows_names_of_the_east(report: Report) -> None:
+def test_report_pdf_shows_east_asian_stream_names(report: Report) -> None:
     document = dict(report.document)
     document["findings"] = [{"level": "bad", "what": "live/スタジオ-演播室-방송 broke.", "advice": "", "stream": ""}]
     text = "".join(page.extract_text() for page in PdfReader(io.BytesIO(pdf.pdf(document))).pages)  # type: ignore[arg-type]

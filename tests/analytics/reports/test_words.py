@@ -55,7 +55,7 @@ def bad_evening(path: str) -> None:
         hour(path, SUNDAY_EVENING + number * HOUR, kbps=1920, **trouble, **breaks)
 
 
-def test_a_steady_week(lake: Path) -> None:
+def test_report_of_a_steady_week_has_one_good_finding(lake: Path) -> None:
     week("live/a")
     week("live/a", MONDAY - timedelta(days=7))
     made = report(lake)
@@ -72,7 +72,7 @@ def test_a_steady_week(lake: Path) -> None:
     assert made["notes"] == []
 
 
-def test_one_bad_evening_stands_at_the_head_and_first(lake: Path) -> None:
+def test_report_leads_with_the_one_bad_evening_and_its_stream(lake: Path) -> None:
     app = Application.objects.create(name="live")
     Stream.objects.create(application=app, name="arena-main", target_kbps=6000)
     week("live/arena-main")
@@ -109,7 +109,7 @@ def test_one_bad_evening_stands_at_the_head_and_first(lake: Path) -> None:
     assert tiles["Player hours"] == "143 % more"
 
 
-def test_hours_are_told_by_the_clock_of_the_time_zone(lake: Path) -> None:
+def test_report_states_hours_in_its_time_zone(lake: Path) -> None:
     week("live/a")
     bad_evening("live/a")
     assert "On Monday" not in report(lake)["lede"]
@@ -141,7 +141,9 @@ def test_each_rule_speaks_of_its_trouble(lake: Path) -> None:
     ("reports", "stalled_ms", "level", "share"),
     [(20, 36_000, "warning", "1.0"), (20, 180_000, "bad", "5.0"), (20, 35_000, "good", ""), (19, 360_000, "good", "")],
 )
-def test_viewers_that_waited_are_told_of(lake: Path, reports: int, stalled_ms: int, level: str, share: str) -> None:
+def test_stalled_viewers_are_a_finding_from_20_viewer_reports_on(
+    lake: Path, reports: int, stalled_ms: int, level: str, share: str
+) -> None:
     """By so many that told how they played; of fewer nobody can say whose network it was."""
     told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": H_MS - stalled_ms}
     hour("live/a", MONDAY, viewer_ms=2 * H_MS, viewer_joins=15, viewer_join_ms=30_000, **told)
@@ -154,12 +156,12 @@ def test_viewers_that_waited_are_told_of(lake: Path, reports: int, stalled_ms: i
     assert (tiles["Time to first picture"], tiles["Viewers that reported"]) == (("2", "s"), (str(reports), ""))
 
 
-def test_who_has_no_viewers_by_hls_is_told_of_none(lake: Path) -> None:
+def test_report_without_hls_viewers_has_no_viewer_tiles(lake: Path) -> None:
     week("live/a")
     assert not [tile for tile in report(lake)["more"] if "HLS" in tile["label"] or "picture" in tile["label"]]
 
 
-def test_refusals_are_told_by_reason_and_stream(lake: Path) -> None:
+def test_refusals_are_reported_by_reason_and_stream(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
     common: dict[str, Any] = {"refused": 8, "accepted": 241, "refusals": {"key_expired": 6, "busy": 2}}
     rollup("live", start, dimension=Dimension.APP, **common)
@@ -237,7 +239,7 @@ def test_drops_of_the_worst_hours_are_said_to_be_a_part(lake: Path) -> None:
     assert "**live/a** had 3 of its 10 drops." in report(lake)["lede"]
 
 
-def test_refusals_without_an_application_are_told_of_all_streams_alone(lake: Path) -> None:
+def test_refusals_without_application_count_only_in_reports_of_all_streams(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
     hour("live/a", start)
     rollup("", start, dimension=Dimension.NODE, value="n1", accepted=1, refused=3, refusals={"unknown_app": 3})
@@ -266,7 +268,9 @@ def test_a_stream_that_was_only_refused_published_nothing(lake: Path) -> None:
         (0.229, 0, "bad", "A week with trouble on one stream. Uptime 22.9 %."),
     ],
 )
-def test_what_was_not_up_is_not_called_steady(lake: Path, live: float, gap_s: int, level: str, lede: str) -> None:
+def test_report_of_a_stream_with_low_uptime_is_not_called_steady(
+    lake: Path, live: float, gap_s: int, level: str, lede: str
+) -> None:
     broken = {"recovery_ms": 1000 * gap_s, "starts": 2, "reconnects": 1} if gap_s else {}
     hour("live/a", MONDAY, live_ms=int(H_MS * live), **broken)
     made = report(lake)
@@ -334,7 +338,7 @@ def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
     ("milliseconds", "words"),
     [(900, "1 s"), (119_000, "119 s"), (150_000, "2 min"), (7_100_000, "118 min"), (10_380_000, "2 h 53 min")],
 )
-def test_spans(milliseconds: int, words: str) -> None:
+def test_time_span_is_worded_in_seconds_minutes_or_hours(milliseconds: int, words: str) -> None:
     assert wording.span(milliseconds).replace(wording.NBSP, " ") == words
 
 
@@ -354,7 +358,7 @@ def gather(lake: Path, scope: str = "", zone: str = "UTC") -> Gathered:
 
 
 @pytest.mark.both_forms
-def test_sums_and_what_follows_from_them(lake: Path) -> None:
+def test_report_figures_are_sums_and_derived_values_of_the_rollups(lake: Path) -> None:
     common: dict[str, Any] = {"dimension": Dimension.APP, "value": "live", "starts": 1, "accepted": 1}
     rollup(
         "live",

@@ -65,9 +65,7 @@ def acknowledge(publisher: Told, level: str) -> None:
 
 
 @pytest.mark.both_forms
-def test_an_issue_that_goes_on_with_the_next_publisher_does_not_end_with_the_one_before(
-    publisher: Told, stream: Stream
-) -> None:
+def test_alert_of_next_publisher_survives_late_end_of_previous_session(publisher: Told, stream: Stream) -> None:
     rule()
     publisher.opened()
     run()
@@ -84,7 +82,7 @@ def test_an_issue_that_goes_on_with_the_next_publisher_does_not_end_with_the_one
 
 
 @pytest.mark.both_forms
-def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhook) -> None:
+def test_issue_opening_and_clearing_are_each_notified_once_per_recipient(publisher: Told, webhook: Webhook) -> None:
     watching = rule(emails="a@example.org, b@example.org")
     watching.webhooks.add(webhook)
     webhook.kinds = ["recording.done"]
@@ -106,7 +104,7 @@ def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhoo
     assert body["alert"]["cleared_why"] == "Back within limits."
 
 
-def test_the_delay_passes_and_what_clears_before_is_told_nobody(publisher: Told) -> None:
+def test_issue_that_clears_within_the_delay_is_not_notified(publisher: Told) -> None:
     rule(delay_s=30)
     publisher.opened()
     publisher.opened("gop_long")
@@ -117,7 +115,9 @@ def test_the_delay_passes_and_what_clears_before_is_told_nobody(publisher: Told)
     assert (told(), Alert.objects.get().check_code) == (["alert.opened"], "starving")
 
 
-def test_what_is_told_while_it_clears_has_its_end_told_too(publisher: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alert_notified_while_clearing_also_gets_its_cleared_notification(
+    publisher: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another worker tells of it between the statements by which it clears."""
     rule()
     publisher.opened()
@@ -139,7 +139,7 @@ def test_what_is_told_while_it_clears_has_its_end_told_too(publisher: Told, monk
 
 
 @pytest.mark.both_forms
-def test_no_issue_is_missed_among_many(publisher: Told, webhook: Webhook) -> None:
+def test_lasting_bad_issue_in_a_burst_of_events_is_still_alerted(publisher: Told, webhook: Webhook) -> None:
     """As where an uplink breaks. Webhooks are told so many a minute; what is bad and lasts is alerted all the same."""
     rule(level="bad")
     most = outbox.MAX_OPENED_A_MINUTE
@@ -164,7 +164,7 @@ def test_no_issue_is_missed_among_many(publisher: Told, webhook: Webhook) -> Non
     assert "health.cleared" not in told()
 
 
-def test_it_is_repeated_as_the_rule_says(publisher: Told) -> None:
+def test_open_alert_is_repeated_at_the_rules_interval(publisher: Told) -> None:
     rule(repeat_min=10)
     publisher.opened()
     for minutes in (0, 5, 11, 15, 22):
@@ -176,7 +176,7 @@ def silence_reason(check: str) -> str:
     return evaluation.silence_reason(Alert.objects.get(check_code=check), Silences.load(timezone.now()))
 
 
-def test_a_silenced_stream_is_quiet_also_of_what_clears(publisher: Told, stream: Stream) -> None:
+def test_silenced_stream_sends_neither_opened_nor_cleared_alerts(publisher: Told, stream: Stream) -> None:
     rule(repeat_min=10)
     silences.silence(stream, OPERATOR, check="starving", note="Encoder swap")
     publisher.opened()
@@ -196,7 +196,7 @@ def test_a_silenced_stream_is_quiet_also_of_what_clears(publisher: Told, stream:
 
 
 @pytest.mark.both_forms
-def test_what_is_still_open_as_a_silence_ends_is_told_then(publisher: Told, stream: Stream) -> None:
+def test_issue_still_open_when_a_silence_ends_is_notified_then(publisher: Told, stream: Stream) -> None:
     rule()
     publisher.opened()
     run()
@@ -260,7 +260,9 @@ def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: To
 
 
 @pytest.mark.parametrize("reason", ["tcp_reset", "idle_timeout", "node_lost", "protocol_error"])
-def test_a_stream_that_is_lost_and_comes_back(publisher: Told, stream: Stream, reason: str) -> None:
+def test_dropped_stream_opens_an_alert_that_clears_when_it_is_back(
+    publisher: Told, stream: Stream, reason: str
+) -> None:
     rule(kinds=["ended"], delay_s=20)
     publisher.end(reason)
     run()
@@ -278,7 +280,7 @@ def test_a_stream_that_is_lost_and_comes_back(publisher: Told, stream: Stream, r
     assert Alert.objects.get().cleared_why == "The stream is back."
 
 
-def test_a_stream_that_is_back_in_time_is_told_nobody(publisher: Told, stream: Stream) -> None:
+def test_stream_that_reconnects_within_the_delay_is_not_notified(publisher: Told, stream: Stream) -> None:
     rule(kinds=["ended"], delay_s=20)
     publisher.end()
     run()
@@ -296,7 +298,7 @@ def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None
 
 
 @pytest.mark.both_forms
-def test_a_stream_that_should_be_live(stream: Stream) -> None:
+def test_not_live_rule_alerts_within_its_hours_until_the_stream_is_live(stream: Stream) -> None:
     evening = {"from_time": time(18), "until_time": time(20), "time_zone": "Europe/Berlin"}
     rule(kinds=["not_live"], delay_s=60, **evening).streams.add(stream)
     run(datetime(2026, 7, 1, 15, 59, tzinfo=UTC))
@@ -363,7 +365,9 @@ def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: st
 
 
 @pytest.mark.parametrize(("reason", "outcome"), [("tcp_reset", "dropped"), ("kicked", "ended")])
-def test_a_webhook_tells_an_all_clear_from_an_end(publisher: Told, webhook: Webhook, reason: str, outcome: str) -> None:
+def test_webhook_distinguishes_fixed_issue_from_ended_session(
+    publisher: Told, webhook: Webhook, reason: str, outcome: str
+) -> None:
     rule().webhooks.add(webhook)
     publisher.opened()
     publisher.opened("gop_long")
@@ -393,7 +397,9 @@ def test_a_webhook_tells_an_all_clear_from_an_end(publisher: Told, webhook: Webh
         ),
     ],
 )
-def test_a_node_that_is_gone_has_put_nothing_right(happens: Callable[[str], object], outcome: str, why: str) -> None:
+def test_node_alert_outcome_is_fixed_only_when_the_node_reports_again(
+    happens: Callable[[str], object], outcome: str, why: str
+) -> None:
     rule(checks=["disk_free"])
     full_disk()
     run()
@@ -420,7 +426,7 @@ def leave(stream: Stream) -> None:
     ids=["disabled", "of a disabled application", "deleted", "left by the rule"],
 )
 @pytest.mark.parametrize("kind", ["ended", "not_live"])
-def test_a_stream_that_is_not_to_be_live_any_more_is_not_repeated(
+def test_alert_clears_when_its_stream_is_disabled_deleted_or_left_by_the_rule(
     publisher: Told, stream: Stream, kind: str, happens: Callable[[Stream], object]
 ) -> None:
     watching = rule(kinds=[kind], repeat_min=1)
@@ -471,7 +477,7 @@ NOT_FIXED = "The issue was not fixed: Nothing has arrived for 14 s (5 s at most)
         (lambda _: AlertRule.objects.update(kinds=["ended"]), "withdrawn", f"The rule was changed. {NOT_FIXED}"),
     ],
 )
-def test_what_ends_an_alert_and_what_became_of_its_issue(
+def test_cleared_alert_records_outcome_and_reason(
     publisher: Told, happens: Callable[[Told], object], outcome: str, why: str
 ) -> None:
     rule(repeat_min=1)
@@ -484,7 +490,7 @@ def test_what_ends_an_alert_and_what_became_of_its_issue(
 
 
 @pytest.mark.both_forms
-def test_a_check_that_is_switched_off_for_the_stream_puts_nothing_right(publisher: Told, stream: Stream) -> None:
+def test_check_disabled_for_the_stream_withdraws_its_alert_as_not_fixed(publisher: Told, stream: Stream) -> None:
     rule()
     publisher.opened()
     run()
@@ -499,7 +505,7 @@ def test_a_check_that_is_switched_off_for_the_stream_puts_nothing_right(publishe
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("ends", ["off", "deleted"])
-def test_what_a_rule_opened_in_a_pager_ends_with_the_rule(publisher: Told, ends: str) -> None:
+def test_pager_incident_is_resolved_when_its_rule_is_disabled_or_deleted(publisher: Told, ends: str) -> None:
     made = rule()
     for kind in ("pagerduty", "slack"):
         made.services.add(Service.objects.create(name=kind, kind=kind, sealed=""))

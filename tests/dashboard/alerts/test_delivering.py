@@ -101,7 +101,7 @@ def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
+def test_webhook_filters_select_by_kind_stream_application_and_enabled(webhook: Webhook, stream: Stream) -> None:
     other = Webhook.objects.create(name="other", url=webhook.url, kinds=["unpublish"])
     elsewhere = Webhook.objects.create(name="elsewhere", url=webhook.url)
     elsewhere.streams.add(Stream.objects.create(application=stream.application, name="cam-9"))
@@ -135,7 +135,7 @@ def test_a_failure_is_tried_again_and_keeps_its_id(webhook: Webhook, receiver: H
 
 
 @pytest.mark.both_forms
-def test_what_a_stream_s_receiver_is_told_waits_for_what_was_before_and_other_streams_go_on(
+def test_failed_delivery_holds_later_events_of_its_stream_but_not_other_streams(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
     """The end of one session, and the begin of the next."""
@@ -158,7 +158,7 @@ def test_what_a_stream_s_receiver_is_told_waits_for_what_was_before_and_other_st
 
 
 @pytest.mark.both_forms
-def test_a_clock_that_is_set_back_changes_no_order(
+def test_clock_set_back_keeps_the_order_of_deliveries(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workers', or the media node's."""
@@ -174,7 +174,9 @@ def test_a_clock_that_is_set_back_changes_no_order(
 
 
 @pytest.mark.both_forms
-def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+def test_delivery_is_given_up_after_a_day_and_can_be_requeued(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
     receiver.behaviours = [answer(410)]
     told = live(stream)
     told.publish()
@@ -209,7 +211,9 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
         assert row.duration_ms < 3000
 
 
-def test_of_an_endless_answer_the_beginning_is_kept(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+def test_endless_response_is_cut_to_its_first_512_characters(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream
+) -> None:
     receiver.behaviours = [receiver.flood]
     row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
@@ -223,7 +227,7 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
 
 
 @pytest.mark.both_forms
-def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
+def test_unreachable_receiver_is_backed_off_and_its_deliveries_postponed(webhook: Webhook) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
     begin(*(make_stream(f"cam-{number}") for number in range(webhook_channel.WebhookChannel.at_once + 3)))
     assert engine.deliver("webhook", webhook.pk) == webhook_channel.WebhookChannel.at_once
@@ -311,7 +315,9 @@ def test_beat_s_task_has_everything_delivered(
 
 
 @pytest.mark.both_forms
-def test_what_is_old_goes(webhook: Webhook, receiver: HttpReceiver, stream: Stream, settings: Any) -> None:
+def test_pruning_removes_old_deliveries_and_events_of_ended_sessions(
+    webhook: Webhook, receiver: HttpReceiver, stream: Stream, settings: Any
+) -> None:
     settings.KEEP_HOOKS_DAYS = 7
     live(stream).publish(at=timezone.now() - timedelta(days=8))
     take()

@@ -69,7 +69,7 @@ def plain(message: Received) -> str:
     return str(part.get_content())
 
 
-def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
+def test_alert_mail_states_subject_times_limit_and_advice(mailbox: MailReceiver, publisher: Told) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -126,7 +126,7 @@ def states() -> list[tuple[str, str]]:
 
 
 @pytest.mark.both_forms
-def test_what_was_over_before_the_server_came_back_is_not_sent(away: int, publisher: Told) -> None:
+def test_alert_cleared_while_mail_server_was_down_is_not_sent(away: int, publisher: Told) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -144,9 +144,7 @@ def test_what_was_over_before_the_server_came_back_is_not_sent(away: int, publis
 
 
 @pytest.mark.both_forms
-def test_what_is_still_so_when_the_server_comes_back_is_sent_once_and_says_when_it_happened(
-    away: int, publisher: Told
-) -> None:
+def test_open_alert_is_mailed_once_with_its_time_after_mail_server_outage(away: int, publisher: Told) -> None:
     AlertRule.objects.update(repeat_min=1)
     publisher.opened()
     run()
@@ -170,7 +168,7 @@ def test_what_is_still_so_when_the_server_comes_back_is_sent_once_and_says_when_
         assert [message["Subject"][:10] for message in back.got[2:]] == ["Still bad:"] * 2
 
 
-def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
+def test_resolved_mail_of_a_notified_alert_is_sent_even_if_late(
     mailbox: MailReceiver, settings: Any, publisher: Told
 ) -> None:
     publisher.opened()
@@ -187,7 +185,7 @@ def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
 
 
 @pytest.mark.both_forms
-def test_a_server_that_is_away_for_long_is_asked_often_and_for_a_day(away: int, publisher: Told) -> None:
+def test_unreachable_mail_server_is_retried_often_and_given_up_after_a_day(away: int, publisher: Told) -> None:
     publisher.opened()
     for _ in range(len(engine.DELAYS_S) + 5):
         run()
@@ -201,7 +199,7 @@ def test_a_server_that_is_away_for_long_is_asked_often_and_for_a_day(away: int, 
 
 
 @pytest.mark.both_forms
-def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publisher: Told, stream: Stream) -> None:
+def test_mail_of_a_drop_with_open_issue_says_not_fixed(away: int, publisher: Told, stream: Stream) -> None:
     """And is told, though the mail that it had opened can't be any more."""
     publisher.opened()
     run()
@@ -227,7 +225,7 @@ def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publish
 
 
 @pytest.mark.parametrize(("zone", "name"), [("Asia/Tokyo", "JST"), ("Mars/Base", "UTC")])
-def test_times_are_of_the_rule_s_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
+def test_mail_times_are_in_the_rules_time_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
     AlertRule.objects.update(time_zone=zone)
     publisher.opened()
     run()
@@ -236,7 +234,7 @@ def test_times_are_of_the_rule_s_zone(mailbox: MailReceiver, publisher: Told, zo
     assert str(mailbox.got[0]["Subject"]).endswith(f", since {began:%H:%M} {name}")
 
 
-def test_an_end_that_was_meant_is_told_quietly(mailbox: MailReceiver, publisher: Told) -> None:
+def test_mail_of_an_intended_end_is_not_marked_bad(mailbox: MailReceiver, publisher: Told) -> None:
     publisher.opened()
     run()
     publisher.end("client_unpublish")
@@ -247,7 +245,7 @@ def test_an_end_that_was_meant_is_told_quietly(mailbox: MailReceiver, publisher:
 
 
 @pytest.mark.both_forms
-def test_what_somebody_has_sent_again_is_sent_whatever_has_become_of_it(away: int, publisher: Told) -> None:
+def test_manually_requeued_mail_is_sent_though_its_alert_has_cleared(away: int, publisher: Told) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -260,7 +258,7 @@ def test_what_somebody_has_sent_again_is_sent_whatever_has_become_of_it(away: in
     assert asked.get().state == "done"
 
 
-def test_a_mail_of_a_rule_that_is_gone_says_that_nobody_knows(away: int, publisher: Told) -> None:
+def test_mail_of_a_deleted_rule_says_current_state_is_unknown(away: int, publisher: Told) -> None:
     publisher.opened()
     run()
     AlertRule.objects.all().delete()
@@ -270,7 +268,7 @@ def test_a_mail_of_a_rule_that_is_gone_says_that_nobody_knows(away: int, publish
 
 
 @pytest.mark.both_forms
-def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
+def test_mails_are_claimed_one_at_a_time_as_each_is_sent(
     mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server may take ten steps of `EMAIL_TIMEOUT` for each: other workers send what waits meanwhile."""
@@ -302,7 +300,7 @@ def test_an_address_that_is_refused_is_given_up_and_holds_up_no_other(mailbox: M
 
 
 @pytest.mark.both_forms
-def test_without_a_server_it_says_so(publisher: Told) -> None:
+def test_delivery_without_mail_server_names_the_missing_setting(publisher: Told) -> None:
     publisher.opened()
     run()
     tried = Delivery.objects.get(attempts=1)
@@ -318,7 +316,7 @@ def test_without_a_server_it_says_so(publisher: Told) -> None:
         ("smtps://me:pw@mail:4650", ("mail", 4650, "me", "pw", False, True)),
     ],
 )
-def test_the_setting_is_read(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[Any, ...]) -> None:
+def test_mail_url_setting_is_parsed(monkeypatch: pytest.MonkeyPatch, url: str, server: tuple[Any, ...]) -> None:
     monkeypatch.setenv("RTMPWEB_EMAIL_URL", url)
     assert env.mail_server(env.mail_url("RTMPWEB_EMAIL_URL")) == server
 
@@ -326,14 +324,14 @@ def test_the_setting_is_read(monkeypatch: pytest.MonkeyPatch, url: str, server: 
 @pytest.mark.parametrize(
     "url", ["mail.example.org", "http://mail", "smtp://", "smtp://u:se#cret@mail", "smtp://m:99999"]
 )
-def test_a_setting_that_cannot_be_read_stops_the_start_unshown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_invalid_mail_url_raises_without_showing_its_secret(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("RTMPWEB_EMAIL_URL", url)
     with pytest.raises(ImproperlyConfigured) as error:
         env.mail_url("RTMPWEB_EMAIL_URL")
     assert "cret" not in str(error.value)
 
 
-def test_one_of_which_nobody_can_say_whether_it_is_of_use_holds_up_no_other(
+def test_error_in_superseded_check_of_a_mail_does_not_block_sending(
     monkeypatch: pytest.MonkeyPatch, mailbox: MailReceiver, publisher: Told
 ) -> None:
     publisher.opened()

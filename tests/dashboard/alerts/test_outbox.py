@@ -76,7 +76,7 @@ def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, mon
     assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
 
 
-def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_to_take(
+def test_event_held_by_another_worker_blocks_later_events_of_its_stream_only(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = begin_and_end(stream)
@@ -88,7 +88,9 @@ def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_t
     assert take() == 2
 
 
-def test_the_next_run_takes_what_is_left(webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_left_at_the_time_limit_are_taken_by_the_next_run(
+    webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(3):
         live(stream).publish()
     monkeypatch.setattr(tasks, "RUN_S", 0.0)
@@ -108,7 +110,7 @@ def test_an_event_at_which_the_database_failed_comes_again(
     assert list(Delivery.objects.order_by("number").values_list("kind", flat=True)) == ["publish", "unpublish"]
 
 
-def test_an_event_that_can_not_be_told_is_left_out(
+def test_event_with_data_error_is_skipped_and_logged(
     webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin_and_end(stream)
@@ -118,7 +120,9 @@ def test_an_event_that_can_not_be_told_is_left_out(
     assert "is left out" in caplog.text
 
 
-def test_what_was_told_of_gone_streams_waits_for_nothing(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_of_deleted_streams_do_not_wait_for_one_another(
+    webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their numbers have nothing to do with one another."""
     for name in ("cam-1", "cam-2"):
         begin_and_end(make_stream(name))
@@ -127,7 +131,9 @@ def test_what_was_told_of_gone_streams_waits_for_nothing(webhook: Webhook, monke
     assert take() == 3
 
 
-def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alert_whose_delivery_fails_does_not_block_others_and_is_retried(
+    publisher: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
     publisher.opened()
@@ -146,7 +152,9 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
     assert told() == ["alert.opened"] * 2
 
 
-def test_one_rule_that_can_not_be_judged_holds_up_no_other(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_whose_evaluation_fails_does_not_block_other_rules(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         rule(name=name, kinds=["not_live"]).streams.add(stream)
     real = AlertRule.began
@@ -175,7 +183,7 @@ def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> N
     ],
     ids=["a fault", "a busy database"],
 )
-def test_where_one_step_fails_the_others_are_done(
+def test_outbox_task_continues_after_a_failed_step_and_logs_it(
     webhook: Webhook,
     publisher: Told,
     monkeypatch: pytest.MonkeyPatch,
@@ -207,7 +215,7 @@ def worker_hands_over() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_webhook_of_that_stream_is_told_of_its_end(
+def test_webhook_of_a_deleted_stream_receives_the_end_event(
     webhook: Webhook, stream: Stream, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Webhook.objects.create(name="all", url=webhook.url)

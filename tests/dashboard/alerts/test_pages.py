@@ -78,7 +78,9 @@ def cell(text: str, alert: Alert, head: str) -> str:
     )
 
 
-def test_notified_is_what_was_handed_over(viewer: Client, client: Client, alert: Alert, settings: Any) -> None:
+def test_alert_page_counts_queued_delivered_and_failed_notifications(
+    viewer: Client, client: Client, alert: Alert, settings: Any
+) -> None:
     delivery(alert, 1, "waiting")
     notified = cell(text_of(viewer, "/alerts/"), alert, "Notified")
     assert notified == "1 queued Not delivered: no mail server is set (RTMPWEB_EMAIL_URL)."
@@ -100,14 +102,14 @@ def test_notified_is_what_was_handed_over(viewer: Client, client: Client, alert:
 @pytest.mark.parametrize(
     ("outcome", "chip"), [("fixed", "Resolved"), ("dropped", "Dropped, not fixed"), ("withdrawn", "No longer watched")]
 )
-def test_a_past_alert_says_what_became_of_it(viewer: Client, alert: Alert, outcome: str, chip: str) -> None:
+def test_past_alert_shows_its_outcome(viewer: Client, alert: Alert, outcome: str, chip: str) -> None:
     Alert.objects.update(cleared_at=timezone.now(), outcome=outcome, cleared_why="So it was.")
     text = text_of(viewer, "/alerts/")
     assert cell(text, alert, "How it ended") == f"{chip} So it was."
     assert cell(text, alert, "Notified") == "Nobody"
 
 
-def test_what_would_wake_you_is_a_rule_but_for_its_recipients(admin: Client) -> None:
+def test_wake_preset_fills_the_rule_form(admin: Client) -> None:
     assert "?preset=wake" in text_of(admin, "/alerts/")
     User.objects.filter(username="ada").update(email="ada@example.org")
     text = text_of(admin, "/alerts/rules/create", preset="wake")
@@ -116,7 +118,7 @@ def test_what_would_wake_you_is_a_rule_but_for_its_recipients(admin: Client) -> 
     assert lacks(text, "ada@example.org", 'value="What would wake you"', '<option value="bad" selected>') == []
 
 
-def test_a_rule_that_is_saved_while_an_issue_is_open_has_it_told(admin: Client, stream: Stream) -> None:
+def test_rule_saved_while_an_issue_is_open_notifies_it_once(admin: Client, stream: Stream) -> None:
     publisher = live(stream)
     publisher.opened()
     tasks.handle_events(timezone.now())
@@ -153,7 +155,7 @@ def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
         *("http://127.0.0.1:9/", "http://localhost/", "http://[::1]/", "https://10.0.0.7/hook"),
     ],
 )
-def test_a_url_that_is_none_is_refused(admin: Client, url: str) -> None:
+def test_webhook_with_invalid_or_private_url_is_refused(admin: Client, url: str) -> None:
     answer = admin.post(reverse("dashboard:webhook-create"), WEBHOOK | {"url": url})
     assert answer.status_code == 422
     assert not Webhook.objects.exists()
@@ -246,7 +248,7 @@ def test_empty_pages_say_what_comes_next(admin: Client) -> None:
     assert "Nothing sent yet" in text_of(admin, "/alerts/deliveries/")
 
 
-def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream: Stream) -> None:
+def test_alert_page_without_open_alerts_still_shows_bad_streams(admin: Client, stream: Stream) -> None:
     put_node(snapshot(stream, health="bad"))
     assert "1 stream is bad now" in text_of(admin, "/alerts/")
     AlertRule.objects.create(name="Night")
@@ -255,7 +257,7 @@ def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream:
 
 
 @pytest.mark.both_forms
-def test_the_api_tells_the_same_without_secrets(client: Client, alert: Alert) -> None:
+def test_api_lists_alerts_webhooks_and_deliveries_without_secrets(client: Client, alert: Alert) -> None:
     webhook = Webhook.objects.create(name="graphics", url=HOOK)
     Delivery.objects.create(once="1", number=1, webhook=webhook, kind="publish", series="s", error="No.", attempts=1)
     headers = api_token("viewer")

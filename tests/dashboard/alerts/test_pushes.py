@@ -44,9 +44,7 @@ def alert() -> Alert:
 
 
 @pytest.mark.both_forms
-def test_one_that_was_refused_is_told_at_once_with_its_answer_and_what_to_do(
-    publisher: Told, target: PushTarget
-) -> None:
+def test_refused_push_is_alerted_at_once_with_answer_and_advice(publisher: Told, target: PushTarget) -> None:
     rule(kinds=["push_fails"])
     run()
     tells(target, publisher.session, "stopped", REFUSED)
@@ -67,7 +65,7 @@ def test_one_that_was_refused_is_told_at_once_with_its_answer_and_what_to_do(
 
 
 @pytest.mark.both_forms
-def test_one_that_is_not_live_is_told_after_a_while(publisher: Told, target: PushTarget) -> None:
+def test_retrying_push_is_alerted_after_a_delay_and_clears_when_live(publisher: Told, target: PushTarget) -> None:
     rule(kinds=["push_fails"])
     now = timezone.now()
     tells(target, publisher.session, "connecting", at=now - timedelta(seconds=10))
@@ -94,7 +92,9 @@ def test_one_that_is_not_live_is_told_after_a_while(publisher: Told, target: Pus
         ("clean", "ended", "Stream ended: encoder stopped. It was not put right"),
     ],
 )
-def test_it_clears_by_what_becomes_of_it(publisher: Told, target: PushTarget, end: str, outcome: str, why: str) -> None:
+def test_push_alert_clears_with_outcome_when_push_target_or_stream_ends(
+    publisher: Told, target: PushTarget, end: str, outcome: str, why: str
+) -> None:
     rule(kinds=["push_fails"])
     tells(target, publisher.session, "stopped", REFUSED)
     run()
@@ -115,7 +115,7 @@ def test_it_clears_by_what_becomes_of_it(publisher: Told, target: PushTarget, en
     assert alert().cleared_why.startswith(why)
 
 
-def test_a_rule_is_about_its_streams_and_what_is_so_already(publisher: Told, target: PushTarget) -> None:
+def test_push_rule_covers_only_its_streams_and_pushes_already_failing(publisher: Told, target: PushTarget) -> None:
     tells(target, publisher.session, "stopped", REFUSED)
     other = Stream.objects.create(application=target.stream.application, name="other")
     rule(name="Other", kinds=["push_fails"]).streams.add(other)
@@ -142,7 +142,7 @@ def test_each_target_has_an_alert_of_its_own(publisher: Told, target: PushTarget
     }
 
 
-def test_nothing_is_asked_twice_while_no_push_fails(
+def test_push_check_without_failures_needs_at_most_three_queries(
     publisher: Told, target: PushTarget, django_assert_max_num_queries: Any
 ) -> None:
     rules = [rule(kinds=["push_fails"])]

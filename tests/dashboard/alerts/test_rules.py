@@ -40,7 +40,7 @@ def test_rules_choose_by_check_level_and_stream(publisher: Told, stream: Stream)
     )
 
 
-def test_outside_of_the_hours_it_waits_for_them(publisher: Told) -> None:
+def test_issue_outside_the_rules_hours_is_notified_when_they_begin(publisher: Told) -> None:
     now = timezone.now()
     soon = (now + timedelta(hours=2)).time()
     rule(from_time=soon, until_time=(now + timedelta(hours=4)).time())
@@ -82,12 +82,12 @@ BERLIN = {"time_zone": "Europe/Berlin"}
         ({"days": [0], "time_zone": "Pacific/Auckland"}, "2026-03-01T12:00", True),
     ],
 )
-def test_hours_and_days_by_the_clocks_of_the_zone(fields: dict[str, Any], at: str, inside: bool) -> None:
+def test_rule_hours_and_days_follow_its_time_zone(fields: dict[str, Any], at: str, inside: bool) -> None:
     found = AlertRule(name="r", **fields).began(datetime.fromisoformat(f"{at}+00:00"))
     assert (found is not None) == inside
 
 
-def test_a_rule_that_is_switched_off_tells_nobody_more(publisher: Told) -> None:
+def test_disabled_rule_clears_its_alerts_without_notification(publisher: Told) -> None:
     watching = rule()
     publisher.opened()
     run()
@@ -170,7 +170,7 @@ def test_a_new_rule_is_held_against_streams_that_dropped(
     assert told() == ["alert.opened"] * is_told
 
 
-def test_a_new_rule_lets_a_stream_be_that_came_back(publisher: Told, stream: Stream) -> None:
+def test_new_rule_ignores_drops_of_streams_that_came_back(publisher: Told, stream: Stream) -> None:
     publisher.end(at=after(minutes=-5))
     live(stream).publish()
     other = make_stream("cam-7")
@@ -182,7 +182,7 @@ def test_a_new_rule_lets_a_stream_be_that_came_back(publisher: Told, stream: Str
     assert told() == []
 
 
-def test_a_rule_that_is_limited_to_streams_lets_go_of_nodes(stream: Stream) -> None:
+def test_rule_limited_to_streams_clears_its_node_alerts(stream: Stream) -> None:
     watching = rule(repeat_min=1)
     full_disk()
     run()
@@ -194,7 +194,7 @@ def test_a_rule_that_is_limited_to_streams_lets_go_of_nodes(stream: Stream) -> N
 
 
 @pytest.mark.both_forms
-def test_a_rule_and_a_webhook_whose_only_stream_is_deleted_are_about_none(stream: Stream, webhook: Webhook) -> None:
+def test_rule_and_webhook_whose_only_stream_is_deleted_cover_no_stream(stream: Stream, webhook: Webhook) -> None:
     watching = rule()
     for scope in (watching, webhook):
         scope.streams.add(stream)
@@ -211,7 +211,7 @@ def test_a_rule_and_a_webhook_whose_only_stream_is_deleted_are_about_none(stream
 
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
-def test_former_rules_and_alerts_have_their_kinds_and_keep_them_on_the_way_back(stream: Stream) -> None:
+def test_migration_of_rule_kinds_keeps_them_in_both_directions(stream: Stream) -> None:
     for kind in ("health", "ended", "not_live"):
         made = rule(name=kind, kinds=[kind])
         about = {"subject": "live/cam-1", "check_code": "starving" if kind == "health" else kind, "level": "bad"}
@@ -233,7 +233,7 @@ def test_former_rules_and_alerts_have_their_kinds_and_keep_them_on_the_way_back(
 
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
-def test_the_way_back_leaves_nothing_that_a_former_version_stops_at(stream: Stream, webhook: Webhook) -> None:
+def test_reverse_migration_removes_rows_unknown_to_the_former_version(stream: Stream, webhook: Webhook) -> None:
     for of in ({"stream": stream}, {"application": stream.application}, {}):
         Mute.objects.create(**of)
     service = Service.objects.create(name="#ops", kind="slack", sealed="", shown="")
@@ -250,7 +250,7 @@ def test_the_way_back_leaves_nothing_that_a_former_version_stops_at(stream: Stre
 
 
 @pytest.mark.both_forms
-def test_a_stream_that_came_back_unheard_is_known_to_be_back(publisher: Told, stream: Stream) -> None:
+def test_drop_alert_clears_though_the_publish_event_was_missed(publisher: Told, stream: Stream) -> None:
     rule(kinds=["ended"])
     publisher.end()
     run()

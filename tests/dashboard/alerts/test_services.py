@@ -35,7 +35,7 @@ def phone(receiver: HttpReceiver, admin: Client, settings: Any) -> Service:
 
 
 @pytest.mark.both_forms
-def test_it_is_made_and_its_secret_is_not_shown_again(admin: Client, viewer: Client) -> None:
+def test_service_is_created_changed_and_deleted_without_showing_its_secret(admin: Client, viewer: Client) -> None:
     assert lacks(text_of(admin, reverse("dashboard:service-create")), "Slack", "PagerDuty", "ntfy") == []
     form = text_of(admin, reverse("dashboard:service-create-kind", args=["slack"]))
     assert lacks(form, "Incoming Webhooks", "https://hooks.slack.com/services/T000/B000/XXXX") == []
@@ -76,14 +76,14 @@ def test_it_is_made_and_its_secret_is_not_shown_again(admin: Client, viewer: Cli
         ("pagerduty", {"key": "a" * 32, "region": "asia"}, "Select a valid choice."),
     ],
 )
-def test_what_is_none_is_refused_with_a_reason(admin: Client, kind: str, values: dict[str, str], words: str) -> None:
+def test_invalid_service_is_refused_with_a_reason(admin: Client, kind: str, values: dict[str, str], words: str) -> None:
     refused = create(admin, kind, name="x", **values)
     assert refused.status_code == 422
     assert words in refused.content.decode()
     assert not Service.objects.exists()
 
 
-def test_there_is_no_other_kind(admin: Client) -> None:
+def test_unknown_service_kind_is_404(admin: Client) -> None:
     assert create(admin, "carrier-pigeon", name="x").status_code == 404
 
 
@@ -105,7 +105,7 @@ def test_a_saved_token_does_not_go_to_another_server(admin: Client, phone: Servi
         (answer(403, b'{"error": "forbidden"}'), "ntfy answered 403 (forbidden): the topic needs an access token"),
     ],
 )
-def test_a_test_message_says_what_became_of_it(
+def test_test_message_shows_delivery_result_on_the_service_page(
     admin: Client, phone: Service, receiver: HttpReceiver, behaviour: Any, words: str
 ) -> None:
     receiver.behaviours = [behaviour]
@@ -121,7 +121,7 @@ def test_a_test_message_says_what_became_of_it(
     assert words in again
 
 
-def test_one_that_is_off_is_not_tried(admin: Client, phone: Service) -> None:
+def test_disabled_service_sends_no_test_message(admin: Client, phone: Service) -> None:
     Service.objects.update(enabled=False)
     page = admin.post(reverse("dashboard:service-test", args=[phone.pk]), follow=True).content.decode()
     assert "phone is off: nothing is sent to it." in page
@@ -129,7 +129,7 @@ def test_one_that_is_off_is_not_tried(admin: Client, phone: Service) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_rule_notifies_it_of_the_opening_and_of_the_end(
+def test_rule_notifies_its_service_of_opening_and_clearing(
     admin: Client, phone: Service, receiver: HttpReceiver, publisher: Told
 ) -> None:
     rule = {"name": "Night", "enabled": "on", "kinds": ["health"], "level": "bad", "time_zone": "UTC"}
@@ -149,13 +149,13 @@ def test_a_rule_notifies_it_of_the_opening_and_of_the_end(
     assert "Resolved: live/cam-1" in cleared
 
 
-def test_the_api_has_them(client: Client, phone: Service) -> None:
+def test_api_lists_services_without_secrets(client: Client, phone: Service) -> None:
     (row,) = client.get("/api/v1/services", headers=api_token("viewer")).json()["items"]
     assert (row["name"], row["kind"], row["enabled"], row["last_state"]) == ("phone", "ntfy", True, None)
     assert "studio-alerts" not in str(row)
 
 
-def test_of_a_short_secret_nothing_is_shown(admin: Client) -> None:
+def test_short_service_secret_is_not_shown_even_partly(admin: Client) -> None:
     assert create(admin, "ntfy", name="phone", server="https://ntfy.sh", topic="ops7").status_code == 302
     page = text_of(admin, reverse("dashboard:service", args=[Service.objects.get().pk]))
     assert "ops7" not in page

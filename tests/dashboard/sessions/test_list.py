@@ -24,7 +24,7 @@ def found(client: Client, **query: Any) -> list[str]:
     return [row.session.address for row in answer.context["rows"]]
 
 
-def test_open_ones_come_first_or_the_newest(viewer: Client, stream: Stream) -> None:
+def test_session_list_shows_open_first_or_newest_first(viewer: Client, stream: Stream) -> None:
     make_session(stream, age_s=900, address="old and open")
     make_session(stream, age_s=300, ended_ago_s=200, address="ended")
     make_session(stream, age_s=100, ended_ago_s=50, address="new", kind="play")
@@ -74,7 +74,7 @@ def test_filters_narrow_one_another(viewer: Client, several: None, query: dict[s
 
 
 @pytest.mark.both_forms
-def test_a_time_range_is_of_the_begin(viewer: Client, several: None) -> None:
+def test_session_time_range_filters_by_start_time(viewer: Client, several: None) -> None:
     yesterday = (timezone.now() - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
     assert found(viewer, until=yesterday) == ["2001:db8::1"]
     assert found(viewer, since=yesterday) == ["198.51.100.4", "192.0.2.11", "192.0.2.1"]
@@ -128,7 +128,7 @@ def test_htmx_gets_the_results_alone_and_empty_lists_say_what_to_do(viewer: Clie
 
 
 @pytest.mark.both_forms
-def test_the_filter_s_finds_come_as_files(viewer: Client, several: None) -> None:
+def test_filtered_sessions_are_exported_as_csv_and_json(viewer: Client, several: None) -> None:
     Session.objects.filter(encoder="FFmpeg").update(encoder="=cmd()")
     table = csv_rows(viewer.get("/sessions/export.csv", {"stream": "cam-1"}))
     assert [row["address"] for row in table] == ["198.51.100.4", "192.0.2.1", "2001:db8::1"]

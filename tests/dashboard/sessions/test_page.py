@@ -71,7 +71,7 @@ def lost(stream: Stream, **fields: Any) -> Session:
     return make_session(stream, age_s=120, ended_ago_s=0.0, **why, **fields)
 
 
-def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measured: Measure) -> None:
+def test_ended_session_shows_end_reason_and_last_minute(viewer: Client, stream: Stream, measured: Measure) -> None:
     session = lost(stream)
     measured(session, 120, lambda second: {"video_kbps": 3800.0 if second < 100 else 1220.0, "audio_kbps": 100.0,
                                            "rtt_ms": 480.0 if second > 110 else 40.0})  # fmt: skip
@@ -85,7 +85,7 @@ def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measur
 
 
 @pytest.mark.both_forms
-def test_it_is_back_with_the_same_key_and_address(viewer: Client, stream: Stream) -> None:
+def test_session_page_says_stream_is_back_with_same_key_and_address(viewer: Client, stream: Stream) -> None:
     key = StreamKey.objects.create(stream=stream, label="Main OBS", digest="d", max_kbps=8000)
     session = make_session(stream, age_s=600, ended_ago_s=338, key=key, end_reason="tcp_reset")
     later = make_session(stream, age_s=300, key=key)
@@ -98,7 +98,7 @@ def test_it_is_back_with_the_same_key_and_address(viewer: Client, stream: Stream
     assert said[6][0] == "Open the stream"
 
 
-def test_it_is_not_back(viewer: Client, stream: Stream) -> None:
+def test_session_page_says_stream_is_off_air_or_ended_again(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, age_s=600, ended_ago_s=240, end_reason="idle_timeout")
     assert answers(viewer, session)[1][0] == "No, off air for 4\u00a0min 0\u00a0s"
     again = make_session(stream, age_s=200, ended_ago_s=100, end_reason="tcp_reset", address="192.0.2.99")
@@ -109,7 +109,7 @@ def test_it_is_not_back(viewer: Client, stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
+def test_session_page_says_whether_one_encoder_several_or_the_node_failed(viewer: Client, stream: Stream) -> None:
     session = lost(stream)
     up()
     make_session(make_stream("other"), age_s=500)
@@ -137,7 +137,7 @@ def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
         ({"max_kbps": 1000}, "Over its limit", "Set the bitrate below the key's limit"),
     ],
 )
-def test_a_key_that_can_t_be_used(
+def test_session_page_explains_an_unusable_key(
     viewer: Client, stream: Stream, measured: Measure, fields: dict[str, Any], says: str, act: str
 ) -> None:
     session = lost(stream, key=StreamKey.objects.create(stream=stream, label="Main OBS", digest="d", **fields))
@@ -147,7 +147,7 @@ def test_a_key_that_can_t_be_used(
     assert (said[4][0], said[6][0]) == (says, act)
 
 
-def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
+def test_session_page_counts_attempts_rejected_since_the_end(viewer: Client, stream: Stream) -> None:
     session = lost(stream)
     up()
     Attempt.objects.create(
@@ -163,7 +163,7 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
     )
 
 
-def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None:
+def test_live_session_advises_on_its_worst_issue(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, age_s=60)
     advice = "Set the keyframe interval to 2 s."
     far = issue("gop_long", "warning", since=1.0, title="Keyframe interval 8.0 s (limit 4 s)", advice=advice)
@@ -176,7 +176,7 @@ def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None
     assert said[6] == ("Lower the bitrate", "Media is late. Set the keyframe interval to 2 s.")
 
 
-def test_what_the_encoder_claimed_is_the_target_where_the_stream_has_none(viewer: Client, stream: Stream) -> None:
+def test_target_bitrate_defaults_to_encoder_metadata_if_stream_sets_none(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, summary={"metadata": {"videodatarate": 1200}})
     assert viewer.get(f"/sessions/{session.pk}/").context["boot"]["target"] == 1200
     stream.target_kbps = 900
@@ -184,7 +184,9 @@ def test_what_the_encoder_claimed_is_the_target_where_the_stream_has_none(viewer
     assert viewer.get(f"/sessions/{session.pk}/").context["boot"]["target"] == 900
 
 
-def test_data_of_the_timeline(viewer: Client, stream: Stream, measured: Measure) -> None:
+def test_timeline_data_has_lanes_gaps_downsampling_and_ranges(
+    viewer: Client, stream: Stream, measured: Measure
+) -> None:
     session = lost(stream)
     begin = session.started_at
     silent = {"video_bytes": 0, "audio_bytes": 0, "video_kbps": 0.0, "audio_kbps": 0.0}
@@ -279,7 +281,7 @@ def test_the_api_s_list_has_the_page_s_filters(viewer: Client, stream: Stream) -
 
 
 @pytest.mark.both_forms
-def test_a_note_and_an_acknowledgement_are_the_session_s(operator: Client, stream: Stream) -> None:
+def test_note_and_acknowledgement_are_stored_with_their_session(operator: Client, stream: Stream) -> None:
     session = lost(stream)
     make_session(stream, age_s=5)
     assert operator.post(f"/sessions/{session.pk}/note", {"note": "Someone uploads there."}).status_code == 302
@@ -299,12 +301,12 @@ def test_a_note_and_an_acknowledgement_are_the_session_s(operator: Client, strea
     assert answer.status_code == 409, "what is open is acknowledged at its stream"
 
 
-def test_who_may_not_acknowledge_is_not_offered_it(viewer: Client, stream: Stream) -> None:
+def test_viewer_is_not_offered_acknowledgement(viewer: Client, stream: Stream) -> None:
     assert 'class="ack"' not in text_of(viewer, f"/sessions/{lost(stream).pk}/")
     assert viewer.get("/sessions/6ba7b810-9dad-11d1-80b4-00c04fd430c8/").status_code == 404
 
 
-def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -> None:
+def test_player_session_page_shows_end_and_links_to_its_publisher(viewer: Client, stream: Stream) -> None:
     publisher = make_session(stream, age_s=600)
     about: dict[str, Any] = {"age_s": 300, "ended_ago_s": 10, "kind": "play"}
     play = make_session(stream, end_reason="too_slow", bytes_out=9_000_000, summary={"dropped_frames": 42}, **about)
@@ -319,7 +321,7 @@ def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -
     assert viewer.get(f"/sessions/{play.pk}/data").json()["at"] == []
 
 
-def test_a_viewer_by_hls_says_how_it_was_to_watch(viewer: Client, stream: Stream) -> None:
+def test_hls_session_shows_join_time_and_stalls(viewer: Client, stream: Stream) -> None:
     about: dict[str, Any] = {"age_s": 300, "ended_ago_s": 10, "kind": "play", "protocol": "hls"}
     told = {"join_ms": 1240, "stalls": 3, "stalled_ms": 4200, "watched_ms": 275_800}
     page, other = make_session(stream, summary=told, **about), make_session(stream, **about)
@@ -337,7 +339,7 @@ def test_a_viewer_by_hls_says_how_it_was_to_watch(viewer: Client, stream: Stream
     assert lines == {str(page.pk): ("hls", "1240", "275800"), str(other.pk): ("hls", "", "")}
 
 
-def test_totals_that_nobody_knows_are_no_zeros(viewer: Client, stream: Stream) -> None:
+def test_unknown_totals_of_a_lost_node_are_null_instead_of_zero(viewer: Client, stream: Stream) -> None:
     """Its node died: until its samples have told what it counted, or for good."""
     row = make_session(stream, age_s=300, ended_ago_s=200, end_reason="node_lost")
     assert "unknown: the server went down" in viewer.get(f"/sessions/{row.pk}/").content.decode()
@@ -352,7 +354,7 @@ def test_totals_that_nobody_knows_are_no_zeros(viewer: Client, stream: Stream) -
     assert viewer.get(f"/api/v1/sessions/{row.pk}", headers=headers).json()["bytes_in"] == 5_000_000
 
 
-def test_two_side_by_side(viewer: Client, stream: Stream) -> None:
+def test_session_comparison_marks_differing_facts(viewer: Client, stream: Stream) -> None:
     a = make_session(stream, age_s=700, ended_ago_s=600, bytes_in=10**8, video_codec="H.264", encoder="OBS 30")
     b = make_session(stream, age_s=500, ended_ago_s=400, bytes_in=10**8, video_codec="H.264", encoder="FFmpeg")
     page = viewer.get("/sessions/compare/", {"a": str(a.pk), "b": str(b.pk)})
@@ -370,7 +372,7 @@ def test_two_side_by_side(viewer: Client, stream: Stream) -> None:
         assert "Choose two sessions" in viewer.get("/sessions/compare/", query).content.decode()
 
 
-def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: Stream) -> None:
+def test_session_pages_show_only_the_prefix_of_a_key(viewer: Client, stream: Stream) -> None:
     key = StreamKey.objects.create(stream=stream, label="", digest="feedface" * 8, prefix="rk_7Qd4")
     session = lost(stream, key=key)
     for path in (f"/sessions/{session.pk}/", "/sessions/"):
@@ -413,7 +415,7 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Open the stream"),
     ],
 )
-def test_the_one_action(known: dict[str, Any], action: str) -> None:
+def test_session_advice_follows_reason_and_situation(known: dict[str, Any], action: str) -> None:
     assert advise(Situation(**known)).action == action
 
 
@@ -426,7 +428,7 @@ def test_every_check_has_an_action_and_every_end_an_advice() -> None:
         assert advice.why.endswith("."), reason
 
 
-def test_every_rule_can_be_reached() -> None:
+def test_every_advice_rule_is_reachable() -> None:
     """None is hidden by one before it: it is the first that fits something that it names."""
     for rule in RULES:
         found = [
@@ -483,6 +485,6 @@ def test_the_last_minute_in_a_sentence(columns: dict[str, Any], seen: str, words
     assert found.sentence.replace("\u00a0", " ") == f"In the last 60 s {words}."
 
 
-def test_nothing_measured_says_so() -> None:
+def test_last_minute_without_samples_says_nothing_was_measured() -> None:
     assert summarize_last_minute(Series()) == LastMinute()
     assert LastMinute().sentence == "Nothing was measured of its last minute."

@@ -49,7 +49,7 @@ def test_anybody_watches_what_is_public(client: Client, stream: Stream) -> None:
     assert "data-rewind" not in text
 
 
-def test_by_link_the_token_is_in_what_the_page_asks_for(client: Client, stream: Stream) -> None:
+def test_watch_page_by_link_puts_its_token_into_media_urls(client: Client, stream: Stream) -> None:
     policy("token")
     token = link(stream)
     status, text = ask(client, f"{PATH}?token={token}")
@@ -60,7 +60,7 @@ def test_by_link_the_token_is_in_what_the_page_asks_for(client: Client, stream: 
     assert token not in ask(client, f"{PATH}?token={token}")[1], "which nobody asks for then"
 
 
-def test_what_can_not_be_watched_has_one_answer(client: Client, stream: Stream) -> None:
+def test_closed_disabled_and_unknown_streams_get_the_same_404(client: Client, stream: Stream) -> None:
     """Whether it is closed, takes a link, is disabled or is not there."""
     found = {ask(client, "/watch/live/none"), ask(client, "/watch/nowhere/cam-1")}
     for value in ("none", "token"):
@@ -75,7 +75,7 @@ def test_what_can_not_be_watched_has_one_answer(client: Client, stream: Stream) 
     assert "cam-1" not in text
 
 
-def test_a_link_that_ended_says_so_of_whatever_name(client: Client, stream: Stream) -> None:
+def test_invalid_watch_links_get_the_same_link_ended_answer(client: Client, stream: Stream) -> None:
     policy("token")
     old, late = link(stream), play_tokens.PLAY.issue(stream.pk, lifetime=-play_tokens.PLAY.lifetime)
     play_policy.new_link(Actor("boss"), stream=stream)
@@ -102,7 +102,7 @@ def test_the_page_sets_no_cookie_and_keeps_its_policy(client: Client, stream: St
 
 
 @pytest.mark.parametrize("path", [PATH, "/watch/live/none"])
-def test_any_page_may_have_it_in_a_frame(client: Client, stream: Stream, path: str) -> None:
+def test_watch_page_with_embed_may_be_framed_by_any_site(client: Client, stream: Stream, path: str) -> None:
     answer: Any = client.get(f"{path}?embed=1")
     assert "frame-ancestors *" in answer["Content-Security-Policy"]
     assert "X-Frame-Options" not in answer
@@ -111,7 +111,9 @@ def test_any_page_may_have_it_in_a_frame(client: Client, stream: Stream, path: s
     assert (other["X-Frame-Options"], "frame-ancestors *" in other["Content-Security-Policy"]) == ("DENY", False)
 
 
-def test_where_hls_is_off_or_could_not_be_had(client: Client, stream: Stream, settings: Settings) -> None:
+def test_watch_page_is_404_without_hls_and_503_without_secure_hls_url(
+    client: Client, stream: Stream, settings: Settings
+) -> None:
     settings.HLS_ADDRESS = None
     assert ask(client)[0] == 404
     settings.HLS_ADDRESS = ("127.0.0.1", 8002)
@@ -123,7 +125,7 @@ def test_where_hls_is_off_or_could_not_be_had(client: Client, stream: Stream, se
     assert "connect-src https://hls.example.org;" in answer["Content-Security-Policy"] + ";"
 
 
-def test_names_of_an_instance_and_names_that_anybody_may_begin(client: Client, db: None, settings: Settings) -> None:
+def test_watch_page_serves_instance_names_and_open_applications(client: Client, db: None, settings: Settings) -> None:
     application = Application.objects.create(name="open", publish_policy="open")
     assert ask(client, "/watch/open/to-come")[0] == 200
     Stream.objects.create(application=application, name="studio/Café 1")
@@ -135,7 +137,7 @@ def test_names_of_an_instance_and_names_that_anybody_may_begin(client: Client, d
     assert "data-rewind" in ask(client, "/watch/open/studio/Caf%C3%A9%201")[1]
 
 
-def test_the_picture_is_for_whoever_may_watch(client: Client, stream: Stream) -> None:
+def test_watch_poster_follows_the_play_policy(client: Client, stream: Stream) -> None:
     assert client.get(POSTER).status_code == 204
     picture = Thumbnail(image=b"RIFF", at_ms=1_700_000_000_000)
     async_to_sync(get_livestore().put_thumbnail)("live/cam-1", picture)
@@ -150,7 +152,7 @@ def test_the_picture_is_for_whoever_may_watch(client: Client, stream: Stream) ->
     assert client.get(POSTER).status_code == client.get("/poster/live/none.webp").status_code == 404
 
 
-def test_who_asks_too_often_waits(client: Client, stream: Stream) -> None:
+def test_watch_page_is_rate_limited_per_address(client: Client, stream: Stream) -> None:
     cache.clear()
     views.OF_ADDRESS.add("127.0.0.1", times=views.OF_ADDRESS.most)
     answer: Any = client.get(PATH)

@@ -32,7 +32,7 @@ class Server(BaseEmailBackend):
         (ConnectionRefusedError(111, "refused"), None, False, True),
     ],
 )
-def test_what_is_refused_for_good_is_the_message_and_not_the_sender(
+def test_mail_refusal_is_final_for_the_message_but_not_for_the_sender(
     error: Exception, status: int | None, is_final: bool, is_away: bool
 ) -> None:
     answer = send_mail(Server(error), EmailMessage(to=["a@example.org"]))

@@ -47,7 +47,7 @@ def known(monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     monkeypatch.setitem(kinds._registered, kind.name, kind)
 
 
-def test_a_channel_is_one_class(pager: type[Pager]) -> None:
+def test_registered_channel_class_delivers_enqueued_messages(pager: type[Pager]) -> None:
     engine.enqueue([message(1), message(2)])
     assert engine.receivers(timezone.now()) == [("pager", None)]
     assert engine.deliver("pager") == 2
@@ -56,7 +56,7 @@ def test_a_channel_is_one_class(pager: type[Pager]) -> None:
     assert DeliveryCount.objects.get().to == "pager"
 
 
-def test_an_answer_for_good_is_the_last(pager: type[Pager]) -> None:
+def test_final_answer_ends_a_delivery_without_retry(pager: type[Pager]) -> None:
     pager.answer = Answer(550, "Never.", is_final=True)
     engine.enqueue([message(1)])
     engine.deliver("pager")
@@ -65,7 +65,7 @@ def test_an_answer_for_good_is_the_last(pager: type[Pager]) -> None:
     assert row.ended_at is not None
 
 
-def test_what_can_not_be_made_is_tried_again_and_holds_up_no_other(
+def test_delivery_that_fails_to_prepare_is_retried_and_delays_no_other(
     pager: type[Pager], caplog: pytest.LogCaptureFixture
 ) -> None:
     engine.enqueue([message(1, body={}, about="report:5"), message(2)])
@@ -78,7 +78,7 @@ def test_what_can_not_be_made_is_tried_again_and_holds_up_no_other(
 
 
 @pytest.mark.parametrize("at_most_once", [True, False])
-def test_after_a_lost_worker_it_is_sent_again_but_for_a_kind_that_is_sent_at_most_once(
+def test_delivery_of_a_lost_worker_is_resent_unless_at_most_once(
     pager: type[Pager], monkeypatch: pytest.MonkeyPatch, at_most_once: bool
 ) -> None:
     known(monkeypatch, Kind("rare", at_most_once=at_most_once))
@@ -94,14 +94,14 @@ def test_after_a_lost_worker_it_is_sent_again_but_for_a_kind_that_is_sent_at_mos
     assert Delivery.objects.get(once="1").state == lost.state, "a worker that wakes up changes nothing"
 
 
-def test_what_comes_last_lets_others_go_before(pager: type[Pager], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_that_comes_last_is_sent_after_all_others(pager: type[Pager], monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, Kind("rare", comes_last=True))
     engine.enqueue([message(1, "rare"), message(2, "rare"), message(3)])
     engine.deliver("pager")
     assert [words for _, words in pager.sent] == ["alert.opened: no 3", "rare: no 1", "rare: no 2"]
 
 
-def test_one_worker_is_enough_for_what_comes_last(pager: type[Pager], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kind_that_comes_last_occupies_a_single_worker(pager: type[Pager], monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, Kind("rare", comes_last=True))
     engine.enqueue([message(1, "rare"), message(2, "rare")])
     assert engine._claim(Delivery.objects.get(once="1"), 30)
@@ -112,7 +112,9 @@ def test_one_worker_is_enough_for_what_comes_last(pager: type[Pager], monkeypatc
     assert engine.receivers(timezone.now()) == []
 
 
-def test_a_mail_is_made_once_for_all_whom_it_tells_the_same(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mail_is_made_once_for_all_recipients_of_the_same_subject(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.EMAIL_URL = "smtp://mail.example.org"
     made: list[str] = []
 

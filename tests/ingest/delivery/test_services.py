@@ -124,14 +124,14 @@ def host(got: Got) -> str:
     return got.headers["Host"]
 
 
-def test_slack(stand_in: HttpReceiver) -> None:
+def test_slack_is_sent_an_attachment_with_title_text_and_colour(stand_in: HttpReceiver) -> None:
     assert tell(make("slack")).state == "done"
     got, body = sent(stand_in)
     assert (host(got), got.path) == ("hooks.slack.com", f"/services/{SLACK}")
     assert body == {"mrkdwn": False, "attachments": [{"title": TITLE, "text": TEXT, "color": "#A32037"}]}
 
 
-def test_discord(stand_in: HttpReceiver) -> None:
+def test_discord_is_sent_title_and_text_as_content(stand_in: HttpReceiver) -> None:
     stand_in.behaviours = [answer(204)]
     assert tell(make("discord")).state == "done"
     got, body = sent(stand_in)
@@ -139,7 +139,7 @@ def test_discord(stand_in: HttpReceiver) -> None:
     assert body["content"].replace("\\:", ":") == f"{TITLE}\r\n{TEXT}"
 
 
-def test_teams(stand_in: HttpReceiver) -> None:
+def test_teams_is_sent_an_adaptive_card_with_title_and_text(stand_in: HttpReceiver) -> None:
     stand_in.behaviours = [answer(202)]
     assert tell(make("teams")).state == "done"
     got, body = sent(stand_in)
@@ -150,7 +150,7 @@ def test_teams(stand_in: HttpReceiver) -> None:
     assert [each["text"] for each in card["content"]["body"]] == [TITLE, TEXT]
 
 
-def test_telegram(stand_in: HttpReceiver) -> None:
+def test_telegram_is_sent_an_html_message_to_the_chat(stand_in: HttpReceiver) -> None:
     stand_in.behaviours = [answer(200, b'{"ok": true}')]
     assert tell(make("telegram")).state == "done"
     got, body = sent(stand_in)
@@ -180,7 +180,7 @@ def test_pagerduty_resolves_the_incident_that_it_opened(stand_in: HttpReceiver) 
     assert sent(stand_in)[1]["dedup_key"] != body["dedup_key"]
 
 
-def test_ntfy(stand_in: HttpReceiver) -> None:
+def test_ntfy_is_sent_title_message_priority_and_link(stand_in: HttpReceiver) -> None:
     assert tell(make("ntfy")).state == "done"
     got, body = sent(stand_in)
     assert (host(got), got.path) == ("ntfy.example.org:8443", "/")
@@ -189,7 +189,7 @@ def test_ntfy(stand_in: HttpReceiver) -> None:
     assert body == {"topic": "studio-alerts-x7Q2", "title": TITLE, "message": TEXT}
 
 
-def test_the_level_has_a_sign(stand_in: HttpReceiver) -> None:
+def test_message_title_has_the_sign_of_its_level(stand_in: HttpReceiver) -> None:
     service = make("ntfy")
     for level, sign, priority in (
         ("bad", "\N{NO ENTRY}", "max"),
@@ -205,7 +205,7 @@ def test_the_level_has_a_sign(stand_in: HttpReceiver) -> None:
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_what_peers_say_calls_nobody_and_has_a_bound(kind: str, stand_in: HttpReceiver) -> None:
+def test_peer_text_in_messages_mentions_no_user_and_is_bounded(kind: str, stand_in: HttpReceiver) -> None:
     words = "@everyone <!channel> <@U123> <at>boss</at> <i>loud</i> \n\u202e" + "x" * 4000
     tell(make(kind), subject=f"live/@here {words}", brief=words)
     text = stand_in.got[0].body.decode()
@@ -270,7 +270,7 @@ def test_a_refusal_is_in_words_and_final(kind: str, status: int, body: str, word
     assert (row.state, row.error) == ("dead", words)
 
 
-def test_too_many_are_sent_later_and_the_others_wait_too(stand_in: HttpReceiver) -> None:
+def test_rate_limited_service_delays_all_its_messages(stand_in: HttpReceiver) -> None:
     stand_in.behaviours = [answer(429, b"", **{"Retry-After": "120"}), answer(200, b"ok")]
     service = make("slack")
     now = timezone.now()
@@ -293,7 +293,7 @@ def test_an_outage_is_tried_again_but_a_test_is_not(stand_in: HttpReceiver) -> N
     assert tell(service, services.TEST).state == "dead"
 
 
-def test_no_answer(stand_in: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_message_times_out_and_is_retried(stand_in: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     post = webhook.post
 
     async def soon(*given: Any, **more: Any) -> Any:
@@ -305,7 +305,7 @@ def test_no_answer(stand_in: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> N
     assert (row.state, row.error) == ("waiting", "No answer within 0.5 s.")
 
 
-def test_a_name_that_is_not_known(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresolvable_service_name_is_reported_and_retried(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -331,7 +331,7 @@ def test_no_redirect_is_followed_and_no_proxy_used(stand_in: HttpReceiver, monke
     assert len(stand_in.got) == 1
 
 
-def test_with_another_pepper_it_says_what_to_do(stand_in: HttpReceiver, settings: Any) -> None:
+def test_service_unreadable_by_a_changed_pepper_is_sent_nothing(stand_in: HttpReceiver, settings: Any) -> None:
     service = make("slack")
     settings.KEY_PEPPER = "another"
     row = tell(service)
@@ -339,7 +339,7 @@ def test_with_another_pepper_it_says_what_to_do(stand_in: HttpReceiver, settings
     assert stand_in.got == []
 
 
-def test_one_that_is_switched_off_is_sent_nothing(stand_in: HttpReceiver) -> None:
+def test_disabled_service_is_sent_nothing(stand_in: HttpReceiver) -> None:
     service = make("slack")
     Service.objects.update(enabled=False)
     row = Delivery(once="1", channel="service", service=service, kind="test", series="1", body={"service": "x"})
@@ -360,7 +360,7 @@ WRONG: list[Callable[[], tuple[str, str, str]]] = [
 
 
 @pytest.mark.parametrize("given", WRONG)
-def test_what_is_of_another_place_or_says_more_is_not_accepted(given: Callable[[], tuple[str, str, str]]) -> None:
+def test_address_of_another_host_or_with_extra_parts_is_rejected(given: Callable[[], tuple[str, str, str]]) -> None:
     kind, name, value = given()
     (field,) = (each for each in KINDS[kind].fields if each.name == name)
     assert re.fullmatch(field.pattern, VALUES[kind][name])

@@ -40,7 +40,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     return made
 
 
-async def test_who_watches_goes_on_and_does_not_wait(database: Database) -> None:
+async def test_known_access_is_answered_without_waiting_while_database_is_away(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S))
     assert (await known.look(*NAME, ADDRESS)).state == "live"
     database.is_away, database.hangs_s = True, 0.2
@@ -57,7 +57,7 @@ async def test_who_watches_goes_on_and_does_not_wait(database: Database) -> None
         await known.look("live", "cam2", "", ADDRESS)
 
 
-async def test_what_nobody_asked_for_lately_is_not_held_true(database: Database) -> None:
+async def test_access_not_asked_for_lately_is_unsure_while_database_is_away(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S, fresh_s=0.2))
     assert (await known.look(*NAME, ADDRESS)).state == "live"
     database.is_away = True
@@ -70,7 +70,7 @@ async def test_what_nobody_asked_for_lately_is_not_held_true(database: Database)
     assert (await known.look(*NAME, ADDRESS)).state == "live"
 
 
-async def test_what_it_said_is_true_for_so_long_and_no_longer(database: Database) -> None:
+async def test_known_access_expires_when_the_database_stays_away_too_long(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S, doubted_s=0.3))
     await known.look(*NAME, ADDRESS)
     database.is_away = True

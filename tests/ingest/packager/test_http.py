@@ -68,7 +68,7 @@ async def test_a_playlist_is_the_same_zipped_and_plain(key: NewKey, clip: Path) 
         assert plain.headers["etag"] != (await hls.get(name)).headers["etag"], "they are other bytes"
 
 
-async def test_a_playlist_is_waited_for(key: NewKey, clip: Path) -> None:
+async def test_playlist_request_for_a_future_part_waits_for_it(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         name = await watched(hls)
         found = await playlist_of(hls, name)
@@ -113,7 +113,7 @@ async def test_a_part_that_is_hinted_at_is_waited_for(key: NewKey, clip: Path) -
         assert answer.status_code == 404 or answer.content[4:8] == b"moof"
 
 
-async def test_what_nobody_publishes_any_more_is_not_waited_for_without_end(key: NewKey, clip: Path) -> None:
+async def test_blocking_playlist_request_times_out_once_the_publisher_has_left(key: NewKey, clip: Path) -> None:
     async with running(blocked_s=0.5) as hls:
         async with ClipPublisher(hls, key.secret, clip):
             name = await watched(hls)
@@ -122,7 +122,7 @@ async def test_what_nobody_publishes_any_more_is_not_waited_for_without_end(key:
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
 
 
-async def test_files_that_there_are_not(key: NewKey, clip: Path) -> None:
+async def test_unknown_files_are_answered_with_404(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         await watched(hls)
         stream = hls.packager.packaged("live/cam1")
@@ -150,7 +150,7 @@ async def raw(hls: Running, data: bytes, *, wait_s: float = 10.0) -> bytes:
         writer.close()
 
 
-async def test_a_head_that_does_not_come_or_does_not_end(key: NewKey) -> None:
+async def test_missing_endless_or_malformed_request_head_is_refused(key: NewKey) -> None:
     async with running(head_s=0.2, head_bytes=2000) as hls:
         assert await raw(hls, b"") == b""
         assert (await raw(hls, b"GET / HTTP/1.1\r\n")).startswith(b"HTTP/1.1 408 ")
@@ -158,7 +158,7 @@ async def test_a_head_that_does_not_come_or_does_not_end(key: NewKey) -> None:
         assert (await raw(hls, b"\x16\x03\x01\x02\x00")).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_one_address_has_so_many_connections(key: NewKey) -> None:
+async def test_connections_per_address_are_limited(key: NewKey) -> None:
     async with running(connections_per_address=3) as hls:
         held = [await asyncio.open_connection("127.0.0.1", hls.port) for _ in range(3)]
         reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
@@ -178,7 +178,7 @@ async def is_answered(hls: Running) -> bool:
         return False
 
 
-async def test_who_asks_too_often_waits(key: NewKey) -> None:
+async def test_client_over_the_request_rate_is_delayed(key: NewKey) -> None:
     async with running(requests=5, requests_per_s=10.0) as hls:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -191,7 +191,7 @@ async def test_who_asks_too_often_waits(key: NewKey) -> None:
         assert loop.time() - began >= 0.8
 
 
-async def test_a_proxy_asks_for_many(key: NewKey) -> None:
+async def test_trusted_proxy_has_no_request_rate_limit(key: NewKey) -> None:
     """By the connections that it keeps: those have no rate of one viewer."""
     async with running(requests=5, requests_per_s=1.0, proxies=(ip_network("127.0.0.1/32"),)) as hls:
         reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
@@ -202,7 +202,7 @@ async def test_a_proxy_asks_for_many(key: NewKey) -> None:
         writer.close()
 
 
-async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
+async def test_client_that_does_not_read_is_disconnected(key: NewKey, clip: Path) -> None:
     async with running(answer_s=0.3, requests=100_000) as hls, ClipPublisher(hls, key.secret, clip):
         name = await watched(hls)
         uri = (await playlist_of(hls, name)).all_segments[-1].parts[0].uri
@@ -223,7 +223,7 @@ async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
         connected.close()
 
 
-async def test_who_sends_requests_at_once_waits_as_well(key: NewKey) -> None:
+async def test_pipelined_requests_over_the_rate_are_delayed(key: NewKey) -> None:
     """The answers to those that wait let no more in than the rate does."""
     async with running(requests=5, requests_per_s=10.0) as hls:
         loop = asyncio.get_running_loop()
@@ -277,7 +277,7 @@ async def test_nothing_waits_for_a_client_that_is_gone(
     assert not [record for record in caplog.records if record.name == "uvicorn.error"]
 
 
-async def test_what_was_waited_for_in_vain_is_forgotten(key: NewKey, clip: Path) -> None:
+async def test_blocking_requests_that_timed_out_leave_no_waiters(key: NewKey, clip: Path) -> None:
     """However many ask, while nothing comes that would release them."""
     async with running(blocked_s=0.1) as hls:
         name = await next_segment(hls, key, clip)
@@ -288,7 +288,7 @@ async def test_what_was_waited_for_in_vain_is_forgotten(key: NewKey, clip: Path)
         assert not any(stream._waiting.values())
 
 
-async def test_one_copy_of_a_segment_is_there_for_all(key: NewKey, clip: Path) -> None:
+async def test_segment_and_its_parts_share_a_single_copy(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         await watched(hls)
         stream = hls.packager.packaged("live/cam1")

@@ -98,7 +98,7 @@ def test_any_path_is_read_without_an_error(path: str) -> None:
         (b"&".join([b"a=b"] * 100), Directives()),
     ],
 )
-def test_delivery_directives(query: bytes, directives: Directives) -> None:
+def test_delivery_directives_are_read_from_the_query(query: bytes, directives: Directives) -> None:
     assert read_directives(query) == directives
 
 

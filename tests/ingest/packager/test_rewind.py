@@ -42,7 +42,7 @@ async def found(rewind: Rewind, msn: int) -> bytes | None:
         return content
 
 
-async def test_readers_take_no_place_of_what_is_written(rewind: Rewind, dropped: list[Key]) -> None:
+async def test_rewind_reads_take_no_room_from_segments_to_be_written(rewind: Rewind, dropped: list[Key]) -> None:
     await written(rewind, 1, b"a")
     async with AsyncExitStack() as reading:
         for _ in range(SETTINGS.waiting_reads):
@@ -54,7 +54,7 @@ async def test_readers_take_no_place_of_what_is_written(rewind: Rewind, dropped:
     await written(rewind, 2, b"b")
 
 
-async def test_what_is_read_has_a_bound_while_it_is_sent(rewind: Rewind) -> None:
+async def test_bytes_of_rewind_reads_in_progress_are_bounded(rewind: Rewind) -> None:
     """One that is over the bound alone can be had all the same."""
     await written(rewind, 1, b"x" * 20)
     async with rewind.read(key(1)) as content:

@@ -19,10 +19,10 @@ from tests.hls.client import FollowError, Player, Rendition
 from tests.hls.playlist import MediaPlaylist
 from tests.hls.validator import faults
 from tests.ingest.cluster import relayed
-from tests.ingest.hls.feeding import make_flv
 from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 from tests.media import read_packets
+from tests.pure.hls.feeding import make_flv
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -79,7 +79,7 @@ def assert_valid(player: Player, *without: str) -> None:
     assert not faults(finding for finding in player.findings() if finding.name not in without)
 
 
-async def test_the_packets_are_those_that_were_published(key: NewKey, clip: Path, tmp_path: Path) -> None:
+async def test_packets_delivered_by_hls_equal_the_published_ones(key: NewKey, clip: Path, tmp_path: Path) -> None:
     async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
         rendition = await watched_to_the_end(ClipPublisher(hls, key.secret, clip, repeats=False), player)
         assert_valid(player)
@@ -93,7 +93,7 @@ async def test_the_packets_are_those_that_were_published(key: NewKey, clip: Path
         assert delivered == published[-len(delivered) :], kind
 
 
-async def test_a_stream_is_fetched_once_and_not_any_more_when_nobody_asks(key: NewKey, clip: Path) -> None:
+async def test_stream_is_fetched_once_and_released_without_viewers(key: NewKey, clip: Path) -> None:
     async with running(hls=SHORT, idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
         await asyncio.gather(*(look(hls) for _ in range(5)))
         assert subscribers(hls.packager.server) == 1
@@ -103,7 +103,7 @@ async def test_a_stream_is_fetched_once_and_not_any_more_when_nobody_asks(key: N
 
 
 @pytest.mark.parametrize("codecs", UNFIT)
-async def test_who_wants_what_browsers_can_not_play_is_told_so_at_once(
+async def test_viewer_of_an_unplayable_codec_is_refused_at_once_with_its_name(
     key: NewKey, codecs: str, tmp_path: Path
 ) -> None:
     """And not when it has been waited for in vain; who comes next as well."""
@@ -132,7 +132,7 @@ async def test_an_encoder_that_comes_back_goes_on_with_a_discontinuity(
         assert_valid(player, "codecs", "resolution")  # The player has the multivariant playlist of before.
 
 
-async def test_timestamps_run_over_their_32_bits(key: NewKey, clip: Path) -> None:
+async def test_playlist_stays_valid_across_the_32_bit_timestamp_wrap(key: NewKey, clip: Path) -> None:
     async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
         publisher = ClipPublisher(hls, key.secret, clip, repeats=False, at_ms=0xFFFF_F800)
         rendition = await watched_to_the_end(publisher, player)
@@ -155,7 +155,7 @@ async def test_the_playlist_ends_when_the_publisher_has_left_for_good(key: NewKe
             assert again.media_sequence > rendition.playlist.media_sequence
 
 
-async def test_who_asked_too_early_asks_again_and_watches(key: NewKey, clip: Path) -> None:
+async def test_viewer_who_asked_too_early_can_watch_once_it_is_published(key: NewKey, clip: Path) -> None:
     """That nobody published was remembered a moment ago."""
     async with running(hls=SHORT, ready_s=PATIENT) as hls:
         assert (await hls.get()).status_code == 404
@@ -189,7 +189,7 @@ async def test_a_stream_that_is_always_packaged_is_so_before_anybody_asks(
         await until(lambda: hls.packager.packaged("live/cam1") is None)
 
 
-async def test_always_is_as_long_as_it_is_live(stream: Stream, key: NewKey, clip: Path) -> None:
+async def test_always_packaged_stream_is_released_when_it_ends(stream: Stream, key: NewKey, clip: Path) -> None:
     await Stream.objects.filter(pk=stream.pk).aupdate(hls_always=True)
     async with running(always_s=0.1, idle_s=0.2, end_players_s=0.3) as hls:
         async with ClipPublisher(hls, key.secret, clip):
@@ -197,7 +197,7 @@ async def test_always_is_as_long_as_it_is_live(stream: Stream, key: NewKey, clip
         await until(lambda: hls.packager.packaged("live/cam1") is None)
 
 
-async def test_what_left_memory_comes_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
+async def test_segment_that_left_memory_is_served_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
     settings = HlsSettings(rewind_s=3600, window_s=1.0, segment_target_s=1.0)
     async with (
         running(hls=settings, rewind=tmp_path / "rewind", rewind_s=3600) as hls,
@@ -236,7 +236,7 @@ async def test_a_stream_on_demand_is_asked_for_and_waited_for(stream: Stream, ke
             assert (await index).status_code == 200
 
 
-async def test_what_is_on_demand_and_does_not_come_is_waited_for_no_longer_than_that(stream: Stream) -> None:
+async def test_on_demand_stream_that_does_not_begin_is_404_after_its_wait(stream: Stream) -> None:
     values = {"url": "rtmp://camera.example.org/app/cam1", "when": "demand"}
     await sync_to_async(pulls.save)(Actor("test"), PullSource(stream=stream), values)
     async with running(pulled_s=0.5) as hls:

@@ -34,7 +34,7 @@ async def follow_until(subtitles: Rendition, words: str) -> None:
         )
 
 
-async def test_who_asks_gets_them_beside_the_picture(key: NewKey, clip: Path) -> None:
+async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip) as publisher, Player(hls.url()) as player:
         await opened(player)
         await publisher.say("Good morning.", language="en")
@@ -62,7 +62,7 @@ async def test_who_asks_gets_them_beside_the_picture(key: NewKey, clip: Path) ->
         assert (await hls.get("s7.m3u8")).status_code == 404
 
 
-async def test_what_left_memory_comes_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
+async def test_subtitle_segment_that_left_memory_is_served_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
     settings = HlsSettings(rewind_s=3600, window_s=1.0, segment_target_s=1.0)
     async with (
         running(hls=settings, rewind=tmp_path / "rewind", rewind_s=3600) as hls,

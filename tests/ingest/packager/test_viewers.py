@@ -79,7 +79,7 @@ async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey,
         assert ended == [("hls", "client_unpublish", True)] * 3
 
 
-async def test_what_a_page_tells_is_its_session_s(key: NewKey, clip: Path) -> None:
+async def test_figures_reported_by_a_page_are_kept_in_its_session(key: NewKey, clip: Path) -> None:
     told = {"join_ms": 400, "stalls": 1, "stalled_ms": 100, "watched_ms": 900}
     async with running(hls=SHORT, gone_s=2.0) as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
@@ -92,7 +92,7 @@ async def test_what_a_page_tells_is_its_session_s(key: NewKey, clip: Path) -> No
         assert {name: row.summary.get(name) for name in told} == told
 
 
-async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> None:
+async def test_returning_viewer_is_counted_again_by_the_same_id(key: NewKey, clip: Path) -> None:
     """Who paused goes on with the playlist that he has."""
     async with running(gone_s=0.3) as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
@@ -102,7 +102,7 @@ async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> 
         await until(lambda: hls.packager.viewers.get(viewer) is not None)
 
 
-async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: NewKey, clip: Path) -> None:
+async def test_viewers_leaving_an_ended_stream_do_not_reduce_the_next_ones_count(key: NewKey, clip: Path) -> None:
     """They leave when it is packaged anew."""
     async with running(hls=SHORT, end_players_s=0.3, gone_s=5.0) as hls:
         async with ClipPublisher(hls, key.secret, clip):
@@ -136,7 +136,7 @@ async def test_a_packager_that_drains_lets_its_viewers_go(key: NewKey, clip: Pat
             )
 
 
-async def test_an_id_that_nobody_gave_out_is_no_viewer(key: NewKey, clip: Path) -> None:
+async def test_forged_viewer_id_is_served_but_not_counted(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
         forged = playlist[:-4] + ("0000" if playlist[-4:] != "0000" else "1111")
@@ -145,7 +145,7 @@ async def test_an_id_that_nobody_gave_out_is_no_viewer(key: NewKey, clip: Path) 
         assert len(hls.packager.server.sessions) == 1
 
 
-async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> None:
+async def test_kicked_viewer_is_refused_with_the_reason(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
         await sync_to_async(flush)()
@@ -157,7 +157,7 @@ async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> Non
         assert (await of_viewers().aget()).end_reason == "kicked"
 
 
-async def test_who_comes_while_the_database_is_slow_is_told_to_come_again(key: NewKey, clip: Path) -> None:
+async def test_new_viewer_while_the_database_is_slow_gets_503_with_retry_after(key: NewKey, clip: Path) -> None:
     """It is not refused: a player would give up."""
     async with running(known_s=5.0) as hls, ClipPublisher(hls, key.secret, clip):
         await watched(hls)
@@ -183,7 +183,7 @@ async def test_a_stream_that_is_closed_is_so_within_seconds(stream: Stream, key:
         assert (await hls.get("state.json")).json()["state"] == "closed"
 
 
-async def test_by_link_a_token_is_in_the_path(stream: Stream, key: NewKey, clip: Path) -> None:
+async def test_link_token_in_the_path_admits_until_links_are_renewed(stream: Stream, key: NewKey, clip: Path) -> None:
     await Stream.objects.filter(pk=stream.pk).aupdate(play_policy="token")
     token = play_tokens.PLAY.issue(stream.pk)
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
@@ -199,7 +199,7 @@ async def test_by_link_a_token_is_in_the_path(stream: Stream, key: NewKey, clip:
         assert answer.json() == {"detail": "This link is not valid any more. Ask for a new one."}
 
 
-async def test_who_is_refused_is_recorded_and_names_can_not_be_found_out(application: Application) -> None:
+async def test_refused_viewer_is_recorded_and_cannot_probe_stream_names(application: Application) -> None:
     async with running() as hls:
         answer = await hls.get(path="live/nobody")
         assert (answer.status_code, answer.json()) == (403, {"detail": "This stream can't be watched."})
@@ -210,7 +210,7 @@ async def test_who_is_refused_is_recorded_and_names_can_not_be_found_out(applica
         assert {row.reason async for row in Attempt.objects.all()} == {"stream_unknown", "unknown_app"}
 
 
-async def test_what_nobody_publishes_is_waited_for_without_a_session(stream: Stream, key: NewKey, clip: Path) -> None:
+async def test_viewer_of_an_unpublished_stream_waits_without_a_session(stream: Stream, key: NewKey, clip: Path) -> None:
     async with running() as hls:
         answer = await hls.get()
         assert (answer.status_code, answer.json()) == (404, {"detail": "The stream has not begun yet."})
@@ -220,7 +220,7 @@ async def test_what_nobody_publishes_is_waited_for_without_a_session(stream: Str
             await watched(hls)
 
 
-async def test_one_address_can_not_be_any_number_of_viewers(key: NewKey, clip: Path) -> None:
+async def test_new_viewers_per_address_are_limited(key: NewKey, clip: Path) -> None:
     async with running(new_viewers=3, new_viewers_per_s=0.001) as hls, ClipPublisher(hls, key.secret, clip):
         await watched(hls)
         statuses = [(await hls.get()).status_code for _ in range(5)]
@@ -228,7 +228,7 @@ async def test_one_address_can_not_be_any_number_of_viewers(key: NewKey, clip: P
         assert len(hls.packager.server.sessions) <= 3
 
 
-async def test_one_address_can_not_ask_for_any_number_of_names(key: NewKey, clip: Path) -> None:
+async def test_stream_names_asked_for_per_address_are_limited(key: NewKey, clip: Path) -> None:
     """Each asks the database, which others wait for; who watches asks for one that is known."""
     async with running(new_viewers=10, new_viewers_per_s=0.001) as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
@@ -265,7 +265,7 @@ def test_a_report_only_grows() -> None:
     assert read_report({"watched_ms": True, "stalls": "1"}, first) == first
 
 
-def test_a_session_has_what_came_since_the_one_before() -> None:
+def test_session_report_has_only_the_difference_to_the_former_one() -> None:
     """A page that was paused for long goes on counting from where it was."""
     before = Report(join_ms=500, stalls=1, stalled_ms=100, watched_ms=4000)
     now = read_report({"join_ms": 500, "stalls": 3, "stalled_ms": 400, "watched_ms": 9000}, before)

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from ingest.models import Recording, Stream
-from tests.ingest.flv.files import media, written
+from tests.pure.flv.files import media, written
 
 Make = Callable[..., Recording]
 

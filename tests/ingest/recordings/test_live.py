@@ -22,9 +22,9 @@ from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, listening
 from tests.ingest.others import ended_process
 from tests.ingest.recordings.conftest import files, flv
-from tests.ingest.server.recording.conftest import send_headers, send_pictures, statuses
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
+from tests.server.recording.conftest import send_headers, send_pictures, statuses
 
 Publishing = tuple[RtmpClient, int]
 
@@ -156,7 +156,7 @@ async def test_a_fault_of_the_recorder_ends_the_recording_and_its_row_says_so(
         ("all", "record", 1, ("status", "NetStream.Record.Start")),
     ],
 )
-async def test_policies(
+async def test_record_policy_decides_whether_a_session_is_recorded(
     process: HistoryWriter, key: NewKey, folder: Path, policy: str, kind: str, count: int, told: tuple[str, str] | None
 ) -> None:
     await Application.objects.aupdate(record=policy)
@@ -220,7 +220,9 @@ async def test_a_node_closes_at_its_start_what_its_former_process_left(
     assert index.metadata["duration"] == 2.807
 
 
-async def test_what_is_written_is_not_taken_for_left_over(process: HistoryWriter, key: NewKey, folder: Path) -> None:
+async def test_recording_that_is_being_written_is_not_recovered(
+    process: HistoryWriter, key: NewKey, folder: Path
+) -> None:
     """An encoder that is back before its node has looked: the file has a writer, which a lock tells."""
     async with listening(**quick(folder)) as port, publishing(port, key) as (encoder, stream_id):
         await until(lambda: Recording.objects.exists())

@@ -23,7 +23,7 @@ from tests.tools import require_tool
 run_json = partial(operators.run_json, "recording")
 
 
-def test_list(make: Make) -> None:
+def test_list_shows_recordings_newest_first(make: Make) -> None:
     make(name="cam1", days=2)
     newer = make(name="cam2", days=1)
     found = run_json("list")
@@ -44,7 +44,7 @@ def test_delete_takes_the_file_too(make: Make, folder: Path) -> None:
         run("recording", "delete", str(row.pk))
 
 
-def test_keep(make: Make) -> None:
+def test_keep_command_sets_and_clears_the_flag(make: Make) -> None:
     row = make()
     assert run_json("keep", str(row.pk))["keep"]
     assert not run_json("keep", str(row.pk), "--off")["keep"]
@@ -119,7 +119,7 @@ def test_add_names_a_file_that_is_not_there(stream: Stream, folder: Path) -> Non
 
 
 @pytest.mark.both_forms
-def test_check_names_what_is_amiss(make: Make, folder: Path) -> None:
+def test_check_lists_rows_without_file_and_files_without_row(make: Make, folder: Path) -> None:
     assert "agree" in run("recording", "check")
     lost = make(name="lost")
     (folder / lost.file).unlink()
@@ -151,7 +151,7 @@ LIST = "admin:ingest_recording_changelist"
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_everyone_with_a_role_sees_them_and_some_delete_them(make: Make, folder: Path, role: str) -> None:
+def test_every_role_sees_recordings_but_only_operator_and_admin_delete(make: Make, folder: Path, role: str) -> None:
     row = make(name="show")
     staff = member(role)
     assert "show" in staff.get(reverse(LIST)).content.decode()
@@ -162,7 +162,7 @@ def test_everyone_with_a_role_sees_them_and_some_delete_them(make: Make, folder:
     assert Recording.objects.exists() is not may
 
 
-def test_several_are_deleted_at_once_but_none_that_is_recorded(make: Make, folder: Path) -> None:
+def test_bulk_delete_is_refused_if_a_recording_is_still_running(make: Make, folder: Path) -> None:
     rows = [make(name="a"), make(name="b"), make(name="c", state="recording")]
     staff = member("operator")
 
@@ -177,7 +177,7 @@ def test_several_are_deleted_at_once_but_none_that_is_recorded(make: Make, folde
     assert [path.name for path in folder.rglob("*.flv")] == [rows[2].file.removeprefix("live/")]
 
 
-def test_what_is_kept_can_be_chosen(make: Make) -> None:
+def test_operator_can_set_the_keep_flag_in_the_admin(make: Make) -> None:
     row = make()
     answer = member("operator").post(reverse("admin:ingest_recording_change", args=[row.pk]), {"keep": "on"})
     assert answer.status_code == 302

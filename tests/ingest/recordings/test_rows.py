@@ -38,7 +38,9 @@ def note(session: uuid.UUID, state: Any, size: int) -> None:
 @pytest.mark.both_forms
 @pytest.mark.parametrize("order", list(permutations(["started", "closed"])))
 @pytest.mark.parametrize("size", [1000, 5000])
-def test_the_end_counts_in_whatever_order_both_are_told(session: uuid.UUID, order: tuple[str, ...], size: int) -> None:
+def test_row_is_complete_in_either_order_of_start_and_close_events(
+    session: uuid.UUID, order: tuple[str, ...], size: int
+) -> None:
     sizes = {"started": 1000, "closed": size}
     for state in order:
         note(session, state, sizes[state])
@@ -84,7 +86,7 @@ def left(folder: Path) -> set[str]:
 
 
 @pytest.mark.both_forms
-def test_what_is_old_goes(make: Make, folder: Path) -> None:
+def test_tidy_deletes_recordings_older_than_the_limit(make: Make, folder: Path) -> None:
     make(name="new", days=9.9)
     make(name="old", days=10.1)
     make(name="kept", days=400, keep=True)
@@ -96,7 +98,7 @@ def test_what_is_old_goes(make: Make, folder: Path) -> None:
 @pytest.mark.both_forms
 @pytest.mark.parametrize("way", ["recording", "application"])
 @pytest.mark.django_db(transaction=True)
-def test_what_was_made_of_a_file_goes_with_it(make: Make, folder: Path, way: str) -> None:
+def test_cached_mp4_heads_are_deleted_with_their_recording(make: Make, folder: Path, way: str) -> None:
     row, other = make(), make()
     heads = Heads(folder, 1000, 10)
     for each in (row, other):
@@ -109,7 +111,7 @@ def test_what_was_made_of_a_file_goes_with_it(make: Make, folder: Path, way: str
         assert not list((folder / FOLDER).iterdir())
 
 
-def test_the_oldest_go_until_the_rest_fits(make: Make, folder: Path) -> None:
+def test_tidy_deletes_the_oldest_recordings_until_the_rest_fits(make: Make, folder: Path) -> None:
     for days, name in enumerate(("a", "b", "c", "d")):
         make(name=name, days=days, size=GIB)
     make(name="kept", days=9, size=GIB, keep=True)
@@ -118,7 +120,7 @@ def test_the_oldest_go_until_the_rest_fits(make: Make, folder: Path) -> None:
     assert left(folder) == {"a", "b", "kept", "running"}
 
 
-def test_without_limits_nothing_goes(make: Make, folder: Path) -> None:
+def test_tidy_without_limits_deletes_nothing(make: Make, folder: Path) -> None:
     make(name="old", days=4000, size=900 * GIB)
     assert tidy() == Tidied()
     assert left(folder) == {"old"}
@@ -136,14 +138,14 @@ def test_a_recording_stays_until_the_one_that_replaces_it_is_complete(
     assert len(list(folder.rglob("*.flv"))) == (1 if goes else 2)
 
 
-def test_what_was_appended_replaces_nothing(make: Make, folder: Path) -> None:
+def test_appended_recording_replaces_no_other(make: Make, folder: Path) -> None:
     rows = [make(name="cam1", days=1, replaces=True), make(name="cam1")]
     assert tidy() == Tidied()
     assert set(Recording.objects.all()) == set(rows)
 
 
 @pytest.mark.both_forms
-def test_a_node_leaves_those_of_others(make: Make, folder: Path) -> None:
+def test_tidy_of_a_node_leaves_recordings_of_other_nodes(make: Make, folder: Path) -> None:
     for name in ("mine", "theirs"):
         make(name=name, days=9, node=Node.objects.create(name=name))
     assert tidy(days=1, node="mine") == Tidied(old=1)
@@ -158,7 +160,7 @@ def test_a_file_that_stays_keeps_its_row(make: Make, folder: Path) -> None:
     assert Recording.objects.filter(pk=row.pk).exists()
 
 
-def test_what_is_being_recorded_is_not_deleted(make: Make, folder: Path) -> None:
+def test_running_recording_is_not_deleted(make: Make, folder: Path) -> None:
     row = make(state="recording")
     with pytest.raises(RecordingProblem, match="being recorded"):
         recordings.delete(row)
@@ -177,12 +179,12 @@ def test_a_row_that_leads_out_of_the_folder_deletes_nothing(make: Make, folder: 
     assert victim.read_text() == "mine"
 
 
-def test_an_age_counts_from_the_start(make: Make) -> None:
+def test_recording_age_counts_from_its_start(make: Make) -> None:
     make(days=11, ended_at=timezone.now() - timedelta(days=9))
     assert tidy(days=10).old == 1
 
 
-def test_what_began_after_it_was_listed_is_not_deleted(make: Make, folder: Path) -> None:
+def test_recording_resumed_or_kept_after_listing_is_not_deleted(make: Make, folder: Path) -> None:
     """Hours of others may be deleted between the query and a row's turn."""
     appended, kept = make(name="a", days=9), make(name="b", days=9)
     Recording.objects.filter(pk=appended.pk).update(state="recording")
@@ -204,7 +206,7 @@ def test_a_file_with_a_writer_is_not_deleted_whatever_its_row_says(make: Make, f
     assert tidy(days=1) == Tidied(old=1)
 
 
-def test_who_opens_a_file_as_it_is_deleted_does_not_write_to_nothing(
+def test_opening_a_recording_as_it_is_deleted_raises_file_not_found(
     make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = make(name="a")
@@ -222,7 +224,7 @@ def test_who_opens_a_file_as_it_is_deleted_does_not_write_to_nothing(
 
 
 @pytest.mark.both_forms
-def test_what_is_recorded_counts_with_the_size_that_it_has(make: Make, folder: Path) -> None:
+def test_running_recording_counts_with_its_current_file_size(make: Make, folder: Path) -> None:
     old, running = make(name="old", days=2, size=1000), make(name="running", state="recording", size=0)
     with (folder / running.file).open("wb") as stream:
         stream.truncate(GIB)

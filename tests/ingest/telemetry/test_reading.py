@@ -67,7 +67,7 @@ def test_a_session_comes_back_whole_and_in_order(tmp_path: Path) -> None:
     assert (series.files, series.problems) == (2, [])
 
 
-def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, writer: TelemetryWriter) -> None:
+def test_samples_that_are_only_in_the_spool_are_read(tmp_path: Path, writer: TelemetryWriter) -> None:
     write(tmp_path, range(30))
     writer.samples([second(number) for number in range(30, 40)])
     until(lambda: read(tmp_path).totals.samples == 40)
@@ -78,7 +78,7 @@ def test_what_is_in_the_spool_only_is_read_too(tmp_path: Path, writer: Telemetry
     assert read(tmp_path).totals.samples == 41
 
 
-def test_what_was_written_while_the_clock_was_behind_is_read(tmp_path: Path) -> None:
+def test_samples_written_while_the_machines_clock_was_behind_are_read(tmp_path: Path) -> None:
     """Samples go by the node's steady time, a file's time by the machine's clock."""
     ahead_us = int(time.time() * SECOND) + HOUR // 2 - NOON
     with writing(tmp_path) as writer:
@@ -87,7 +87,7 @@ def test_what_was_written_while_the_clock_was_behind_is_read(tmp_path: Path) -> 
     assert read_session(tmp_path, ID, since_us, since_us + 60 * SECOND).totals.samples == 60
 
 
-def test_what_stands_twice_counts_once(tmp_path: Path) -> None:
+def test_duplicate_samples_count_once(tmp_path: Path) -> None:
     """A spool that has just become a file, and a file that two nodes recovered."""
     write(tmp_path, range(10))
     (file,) = tmp_path.rglob("*.parquet")
@@ -197,7 +197,7 @@ def totals(lake: Path, node: str = "node-a") -> Sampled | None:
     return read_totals(lake, ID, NOON, NOON + DAY, node=node)
 
 
-def test_files_and_what_a_dead_node_left_in_its_spool(tmp_path: Path) -> None:
+def test_session_totals_add_up_files_and_the_spool_of_a_dead_node(tmp_path: Path) -> None:
     write(tmp_path, range(3600, 3660), dropped_frames=2, data_bytes=100)  # The next hour.
     write(tmp_path, range(60))
     write(tmp_path, range(60), session="another")
@@ -218,7 +218,7 @@ def test_files_and_what_a_dead_node_left_in_its_spool(tmp_path: Path) -> None:
     )
 
 
-def test_where_there_are_no_samples_nothing_is_known(tmp_path: Path) -> None:
+def test_session_totals_are_none_without_samples(tmp_path: Path) -> None:
     assert totals(tmp_path) is None
     write(tmp_path, range(10), node="node-b")
     assert totals(tmp_path) is None
@@ -236,7 +236,7 @@ def test_without_its_first_hours_a_session_has_no_total(tmp_path: Path) -> None:
     assert totals(tmp_path) is None
 
 
-def test_a_part_is_no_total(tmp_path: Path) -> None:
+def test_session_totals_are_none_if_a_file_is_damaged(tmp_path: Path) -> None:
     write(tmp_path, range(10))
     (whole,) = tmp_path.rglob("*.parquet")
     whole.with_stem(f"{whole.stem}-2").write_bytes(whole.read_bytes()[:100])

@@ -101,7 +101,7 @@ def test_a_node_may_have_any_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rotation", [Rotation(flush_s=0.01, age_s=0.05), Rotation(flush_s=0.01, size_bytes=1)])
-def test_it_becomes_parquet_by_age_and_by_size_while_the_writer_goes_on(tmp_path: Path, rotation: Rotation) -> None:
+def test_spool_becomes_parquet_by_age_and_by_size_while_the_writer_runs(tmp_path: Path, rotation: Rotation) -> None:
     with writing(tmp_path, rotation=rotation) as writer:
         writer.samples([sample(0)])
         until(lambda: sequences(tmp_path) == [0])
@@ -233,7 +233,7 @@ def us(*date: int) -> int:
     return int(datetime(*date, tzinfo=UTC).timestamp()) * 1_000_000  # type: ignore[misc, arg-type]
 
 
-def test_what_is_dated_before_2020_or_more_than_a_day_ahead_is_dropped_and_counted(
+def test_records_dated_before_2020_or_over_a_day_ahead_are_dropped(
     tmp_path: Path, writer: TelemetryWriter, caplog: pytest.LogCaptureFixture
 ) -> None:
     now, day = int(time.time()) * 1_000_000, 24 * HOUR_US
@@ -251,7 +251,7 @@ def test_what_is_dated_before_2020_or_more_than_a_day_ahead_is_dropped_and_count
     assert len(told(caplog)) == 1, "one line a minute, however many tables"
 
 
-def test_of_records_that_are_all_misdated_nothing_is_written_and_the_log_gets_a_line_a_minute(
+def test_misdated_records_alone_write_nothing_and_log_once_a_minute(
     tmp_path: Path, writer: TelemetryWriter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(1, 6):
@@ -268,7 +268,7 @@ def test_of_records_that_are_all_misdated_nothing_is_written_and_the_log_gets_a_
     assert sequences(tmp_path) == []
 
 
-def test_a_day_ahead_is_meant_by_the_nodes_clock(
+def test_misdated_records_are_recognised_by_the_nodes_clock(
     tmp_path: Path, writer: TelemetryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of a machine whose clock was never set: until it is, nothing is written."""
@@ -313,7 +313,7 @@ def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
-def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
+def test_oldest_records_waiting_for_the_disk_are_dropped_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry_writer, "KEPT_ROWS", 3)
@@ -330,7 +330,7 @@ def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
     assert len(told(caplog, "dropped")) == 1
 
 
-def test_a_spool_that_is_being_made_is_nobodys_to_claim(tmp_path: Path) -> None:
+def test_spool_that_is_being_created_cannot_be_claimed(tmp_path: Path) -> None:
     made, claimed = list[Spool](), 0
 
     def make() -> None:
@@ -350,7 +350,7 @@ def test_a_spool_that_is_being_made_is_nobodys_to_claim(tmp_path: Path) -> None:
         spool.release()
 
 
-def test_what_a_killed_maker_of_a_spool_left_is_removed(tmp_path: Path) -> None:
+def test_unfinished_spool_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     folder = spool_folder(tmp_path)
     folder.mkdir(parents=True)
     left, begun = folder / "samples.node-a-1-1.making", folder / "samples.node-b-1-1.making"
@@ -361,7 +361,7 @@ def test_what_a_killed_maker_of_a_spool_left_is_removed(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == [begun]
 
 
-def test_a_disk_that_takes_nothing_is_left_as_it_was(tmp_path: Path) -> None:
+def test_failed_write_to_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     spool_folder(tmp_path).mkdir(parents=True)
     with full_disk(), pytest.raises(OSError, match="too large"):
         Spool.create(spool_folder(tmp_path) / "samples.node-a-1-1.spool", SAMPLES.schema)

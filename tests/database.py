@@ -1,0 +1,147 @@
+"""The pytest plugin of the tiers that use Django: their database, and what one test must not leave to the next.
+
+A test can leave threads that still query the database, rows that wait to be written, and emptied tables. PostgreSQL
+reports a deadlock if tables are emptied meanwhile, and late rows turn up in the next test.
+
+Where Django can't roll back, it empties all tables, including rows that migrations made (roles, scheduled tasks). It
+runs such tests last, which is impossible if a file stays on one parallel worker, so we put those rows back.
+"""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+import pytest
+import redis
+from _pytest.config import apply_warning_filters
+from asgiref.sync import SyncToAsync
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import RunPython
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.state import StateApps
+from pytest_django.plugin import blocking_manager_key
+
+from dashboard import consumers as pages
+from ingest.consumers import decisions
+from ingest.services import history_writer
+from tests.server_process import copy_tables
+
+WITHIN_S = 20
+
+POOLS: tuple[tuple[ThreadPoolExecutor, int], ...] = (
+    (decisions.READ, decisions.READ_THREADS),
+    (decisions.WRITE, 1),
+    (pages.READ, pages.READ_THREADS),
+    (SyncToAsync.single_thread_executor, 1),
+)
+"""The product's thread pools, each with its number of threads."""
+
+APPLICATIONS = {"ingest", "dashboard", "analytics"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if settings.REDIS_URL:  # A Redis client stays open until its test's event loop is closed, and goes with it.
+        filters = ["ignore::ResourceWarning", "ignore:.*StreamWriter.__del__:pytest.PytestUnraisableExceptionWarning"]
+        for line in filters:
+            config.addinivalue_line("filterwarnings", line)
+        # pytest has set its own filters for what is collected as garbage after the last test by now.
+        apply_warning_filters(filters, [])
+
+
+@pytest.fixture(scope="session")
+def own_redis() -> Iterator["redis.Redis | None"]:
+    """This worker's database of the run's Redis; None in the embedded form."""
+    if not settings.REDIS_URL:
+        yield None
+        return
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Keep the database: PostgreSQL ends with the run, so nobody has to drop a database that threads still use.
+
+    SQLite's file has its tables from `copy_tables`, and is removed with the run's folder.
+    """
+    return True
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """Copy SQLite's tables, which take long to make, once each parallel worker has a database name of its own."""
+    if connection.vendor == "sqlite":
+        copy_tables(Path(connection.settings_dict["TEST"]["NAME"]))
+
+
+@pytest.fixture(autouse=True)
+def empty_redis(own_redis: "redis.Redis | None") -> None:
+    if own_redis is not None:
+        own_redis.flushdb()
+
+
+@pytest.fixture(autouse=True)
+def settled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Wait for the end of what a test and its fixtures began before their tables are emptied."""
+    empties = empties_database(request.node)
+    if empties:
+        request.getfixturevalue("transactional_db")
+    yield
+    if empties:
+        settle()
+
+
+def settle() -> None:
+    """Wait until the product's threads are idle, and close the history writer: each test has its own."""
+    for pool, threads in POOLS:
+        _wait_for(pool, threads)
+    writer, history_writer._writer = history_writer._writer, None
+    if writer is not None:
+        assert writer.close(WITHIN_S), "the test's history can't be written"
+
+
+def _wait_for(pool: ThreadPoolExecutor, threads: int) -> None:
+    together = threading.Barrier(threads + 1)
+    for _ in range(threads):
+        pool.submit(together.wait, WITHIN_S)
+    together.wait(WITHIN_S)
+
+
+_tables_are_empty = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Put back the rows that migrations made if the tests before this one have emptied all tables."""
+    global _tables_are_empty
+    if empties_database(item):
+        _tables_are_empty = True
+    elif _tables_are_empty and uses_database(item):
+        with item.config.stash[blocking_manager_key].unblock():
+            put_back_migrated_rows()
+        _tables_are_empty = False
+
+
+def empties_database(item: pytest.Item) -> bool:
+    """True if Django empties the tables after this test rather than rolling back."""
+    mark = item.get_closest_marker("django_db")
+    return "transactional_db" in getattr(item, "fixturenames", ()) or bool(mark and mark.kwargs.get("transaction"))
+
+
+def uses_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+    return bool(fixtures or item.get_closest_marker("django_db"))
+
+
+def put_back_migrated_rows() -> None:
+    """Run the migrations' Python operations again: each makes only the rows that are missing."""
+    for (application, _), migration in sorted(MigrationLoader(None).disk_migrations.items()):
+        if application in APPLICATIONS:
+            for operation in migration.operations:
+                if isinstance(operation, RunPython):
+                    operation.code(cast(StateApps, apps), cast(BaseDatabaseSchemaEditor, None))

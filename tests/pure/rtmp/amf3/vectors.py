@@ -1,0 +1,184 @@
+"""AMF3 values as data: name, value, bytes. They serve the decoder, the encoder and the tests of cut messages alike."""
+
+from typing import Any
+
+from ingest.rtmp.amf import UNDEFINED, Date, Reference, XmlDocument
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+from tests.pure.rtmp.wire import h
+
+Case = tuple[str, Any, bytes]
+
+
+def t(text: str) -> bytes:
+    """A string inline, without its marker."""
+    return bytes([len(text) << 1 | 1]) + text.encode()
+
+
+POINT = Date(0.0)
+SHARED: dict[str, Any] = {"a": 1}
+BLOB = b"abc"
+COLLECTION = Externalizable("flex.messaging.io.ArrayCollection", [1])
+
+INTEGERS: list[Case] = [
+    (f"integer {value}", value, b"\x04" + h(data))
+    for value, data in (
+        (0, "00"),
+        (0x7F, "7f"),  # The edges of the table in section 1.3.1.
+        (0x80, "8100"),
+        (0x3FFF, "ff7f"),
+        (0x4000, "818000"),
+        (0x1FFFFF, "ffff7f"),
+        (0x200000, "80c08000"),
+        (2**28 - 1, "bfffffff"),  # Section 3.6: the last that isn't a double, either way.
+        (-1, "ffffffff"),
+        (-(2**28), "c0808000"),
+    )
+]
+
+BOTH_WAYS: list[Case] = [
+    ("undefined", UNDEFINED, h("00")),
+    ("null", None, h("01")),
+    ("false", False, h("02")),
+    ("true", True, h("03")),
+    *INTEGERS,
+    ("double", 0.5, h("05 3fe0000000000000")),
+    ("double that is whole", 1.0, h("05 3ff0000000000000")),
+    ("infinity", float("inf"), h("05 7ff0000000000000")),
+    ("empty string", "", h("06 01")),
+    ("string", "live", h("06 09 6c697665")),
+    ("string of two-, three- and four-byte characters", "é€😀", h("06 13 c3a9 e282ac f09f9880")),
+    ("string of 64 bytes", "a" * 64, h("06 8101") + b"a" * 64),
+    ("string by reference", ["ab", "ab"], h("09 05 01 06 05 6162 06 00")),
+    ("the empty string never by reference", ["", "a", "", "a"], h("09 09 01 06 01 06 03 61 06 01 06 00")),
+    ("XML document", XmlDocument("<a/>"), h("07 09 3c612f3e")),
+    ("empty XML document", XmlDocument(""), h("07 01")),
+    ("XML", Xml("<a/>"), h("0b 09 3c612f3e")),
+    ("XML isn't in the table of strings", [Xml("ab"), "ab", "ab"], h("09 07 01 0b 05 6162 06 05 6162 06 00")),
+    ("date", Date(1_000.0), h("08 01 408f400000000000")),
+    ("date before 1970", Date(-1.0), h("08 01 bff0000000000000")),
+    ("date by reference", [POINT, POINT], h("09 05 01 08 01 0000000000000000 08 02")),
+    ("empty array", [], h("09 01 01")),
+    ("array", ["hvc1", None, 2], h("09 07 01 06 09 68766331 01 04 02")),
+    ("array in an array", [[]], h("09 03 01 09 01 01")),
+    ("associative array", Array([], {"a": 1}), h("09 01 03 61 04 01 01")),
+    ("array of both parts", Array([True], {"a": 1, "b": 2}), h("09 03 03 61 04 01 03 62 04 02 01 03")),
+    ("empty object", {}, h("0a 0b 01 01")),
+    ("object", {"a": 1, "bc": "d"}, h("0a 0b 01 03 61 04 01 05 6263 06 03 64 01")),
+    ("object and its traits by reference", [SHARED, SHARED, {}], h("09 07 01 0a 0b 01 03 61 04 01 01 0a 02 0a 01 01")),
+    ("names of members by reference", [{"a": 1}, {"a": "a"}], h("09 05 01 0a 0b 01 03 61 04 01 01 0a 01 00 06 00 01")),
+    ("typed object", Object("P", {"x": 1, "y": 2}, sealed="xy"), h("0a 23 03 50 03 78 03 79 04 01 04 02")),
+    ("typed object without members", Object("P"), h("0a 03 03 50")),
+    (
+        "sealed and dynamic members",
+        Object("P", {"x": 1, "z": 3}, sealed="x", dynamic=True),
+        h("0a 1b 03 50 03 78 04 01 03 7a 04 03 01"),
+    ),
+    ("anonymous object with a sealed member", Object("", {"x": 1}, sealed="x"), h("0a 13 01 03 78 04 01")),
+    ("sealed member without a name", Object("", {"": 1}, sealed=("",)), h("0a 13 01 01 04 01")),
+    (
+        "traits by reference",
+        [Object("P", {"x": 1}, sealed="x"), Object("P", {"x": 2}, sealed="x")],
+        h("09 05 01 0a 13 03 50 03 78 04 01 0a 01 04 02"),
+    ),
+    ("second traits by reference", [{}, Object("P"), Object("P")], h("09 07 01 0a 0b 01 01 0a 03 03 50 0a 05")),
+    ("ArrayCollection", COLLECTION, h("0a 07") + t(COLLECTION.class_name) + h("09 03 01 04 01")),
+    (
+        "ArrayCollection and its traits by reference",
+        [COLLECTION, COLLECTION, Externalizable(COLLECTION.class_name, None)],
+        h("09 07 01 0a 07") + t(COLLECTION.class_name) + h("09 03 01 04 01 0a 02 0a 01 01"),
+    ),
+    (
+        "ObjectProxy",
+        Externalizable("flex.messaging.io.ObjectProxy", {"a": 1}),
+        h("0a 07") + t("flex.messaging.io.ObjectProxy") + h("0a 0b 01 03 61 04 01 01"),
+    ),
+    ("byte array", b"\x00\xff", h("0c 05 00ff")),
+    ("empty byte array", b"", h("0c 01")),
+    ("byte array by reference", [BLOB, BLOB], h("09 05 01 0c 07 616263 0c 02")),
+    ("vector of int", Vector(Items.INT, [1, -1]), h("0d 05 00 00000001 ffffffff")),
+    ("vector of uint", Vector(Items.UINT, [2**32 - 1], fixed=True), h("0e 03 01 ffffffff")),
+    ("vector of double", Vector(Items.DOUBLE, [0.5, 1.0]), h("0f 05 00 3fe0000000000000 3ff0000000000000")),
+    ("empty vectors", [Vector(Items.INT), Vector(Items.DOUBLE)], h("09 05 01 0d 01 00 0f 01 00")),
+    ("vector of anything", Vector(Items.OBJECT, [UNDEFINED, "*"], type_name="*"), h("10 05 00 03 2a 00 06 00")),
+    (
+        "vector of objects",
+        Vector(Items.OBJECT, [Object("P"), Object("P")], fixed=True, type_name="P"),
+        h("10 05 01 03 50 0a 03 00 0a 01"),
+    ),
+    (
+        "vector of vectors",
+        Vector(Items.OBJECT, [Vector(Items.INT, [1])], type_name="V"),
+        h("10 03 00 03 56 0d 03 00 00000001"),
+    ),
+    ("empty dictionary", Dictionary(), h("11 01 00")),
+    ("dictionary", Dictionary([("a", 1), (0.5, "a")]), h("11 05 00 06 03 61 04 01 05 3fe0000000000000 06 00")),
+    (
+        "dictionary with weak keys that are objects",
+        Dictionary([({}, True), ([], False)], weak_keys=True),
+        h("11 05 01 0a 0b 01 01 03 09 01 01 02"),
+    ),
+    ("object that holds itself", {"me": Reference(0)}, h("0a 0b 01 05 6d65 0a 00 01")),
+    ("array in an object that holds the array", {"a": [Reference(1)]}, h("0a 0b 01 03 61 09 03 01 09 02 01")),
+    ("dictionary that is its own key", Dictionary([(Reference(0), 1)]), h("11 03 00 11 00 04 01")),
+    (
+        "ObjectProxy of what holds it",
+        {"p": Externalizable("flex.messaging.io.ObjectProxy", Reference(0))},
+        h("0a 0b 01 03 70 0a 07") + t("flex.messaging.io.ObjectProxy") + h("0a 00 01"),
+    ),
+    ("vector that holds itself", Vector(Items.OBJECT, [Reference(0)], type_name="*"), h("10 03 00 03 2a 10 00")),
+]
+
+ONE_WAY: list[Case] = [
+    ("integer in more bytes than needed", 1, h("04 80808001")),
+    ("long string inline again", ["ab", "ab"], h("09 05 01 06 05 6162 06 05 6162")),
+    ("bytes that aren't UTF-8", "caf\ufffd", h("06 09 636166e9")),
+    ("the last of two members of one name", {"a": 2}, h("0a 0b 01 03 61 04 01 00 04 02 01")),
+    (
+        "dynamic member of a sealed one's name",
+        Object("P", {"x": 2}, sealed="x", dynamic=True),
+        h("0a 1b 03 50 03 78 04 01 02 04 02 01"),
+    ),
+    ("traits inline again", [{}, {}], h("09 05 01 0a 0b 01 01 0a 0b 01 01")),
+    ("a date's unused bits", Date(0.0), h("08 7f 0000000000000000")),
+    ("any byte is fixed", Vector(Items.INT, fixed=True), h("0d 01 7f")),
+    ("any byte is weak", Dictionary(weak_keys=True), h("11 01 7f")),
+    (
+        "an externalizable's unused bits",
+        Externalizable("flex.messaging.io.ArrayList", 1),
+        h("0a 3f") + t("flex.messaging.io.ArrayList") + h("04 01"),
+    ),
+    ("reference with the marker of another type", [[], []], h("09 05 01 09 01 01 0a 02")),
+    (
+        "reference to a finished object within one that goes on",
+        {"a": {"b": [1]}, "c": [1]},
+        h("0a 0b 01 03 61 0a 01 03 62 09 03 01 04 01 01 03 63 09 04 01"),
+    ),
+    (
+        "reference into what a later member of its name replaced, which can not be written again",
+        {"a": None, "c": [Reference(2)]},
+        h("0a 0b 01 03 61 09 03 01 09 03 01 09 04 00 01 03 63 09 04 01"),
+    ),
+]
+
+REFUSED: list[tuple[str, bytes]] = [
+    ("nothing", b""),
+    ("unknown marker", h("12")),
+    ("last unknown marker", h("ff")),
+    ("string by reference to nothing", h("06 00")),
+    ("string by reference to the empty one", h("09 05 01 06 01 06 00")),
+    ("object by reference to nothing", h("0a 00")),
+    ("array by reference to what comes later", h("09 05 01 09 04 09 01 01")),
+    ("traits by reference to nothing", h("0a 01")),
+    ("string that promises more", h("06 09 6c69")),
+    ("array that promises more", h("09 07 01 01 01")),
+    ("array that promises everything", h("09 ffffffff 01")),
+    ("object vector that promises everything", h("10 ffffffff 00 01")),
+    ("int vector that promises everything", h("0d ffffffff 00")),
+    ("double vector that promises more", h("0f 05 00 3fe0000000000000")),
+    ("dictionary that promises everything", h("11 ffffffff 00")),
+    ("traits that promise everything", h("0a fffffffb 01")),
+    ("object without an end", h("0a 0b 01 03 61 01")),
+    ("associative array without an end", h("09 01 03 61 01")),
+    ("externalizable of an unknown class", h("0a 07 03 50 01")),
+    ("externalizable without a class", h("0a 07 01 01")),
+]

@@ -1,0 +1,326 @@
+"""Whole connections under anything that a peer may send: any messages by any chunks in any pieces, damaged sessions,
+any bytes. The same comes out however it is cut, nothing but RemoteProtocolError is raised, and memory stays in bounds:
+what is held between reads, what it takes at most to read a message, and what is left of connections that are gone.
+"""
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp.amf import Amf3, TypedObject, amf0
+from ingest.rtmp.connection import Connection
+from tests.fuzz.target import LIMITS
+from tests.pure.rtmp.memory import AMF0, VALUES, connect, connection_bytes, held_bytes, messages
+from tests.pure.rtmp.messages import vectors
+from tests.pure.rtmp.messages.test_aggregate import BODY
+from tests.pure.rtmp.messages.vectors import COMMANDS, CONTROL, DATA
+from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
+from tests.pure.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
+from tests.pure.rtmp.wire import Raw, Sent, conversations, set_chunk_size, sizes, timestamps, type0
+from tests.recordings import NAMES, from_client, from_server
+from tests.rtmp_client import SendingClient
+from tests.rtmpdecode import HANDSHAKE_BYTES
+
+AUDIO, VIDEO = 8, 9
+CHUNK_SIZE = 128
+"""Less than any that is in force: see `conversations`."""
+
+
+ENDS = {"server": server_after, "client": client_after}
+
+# Any message that is no error where it comes.
+HARMLESS = [
+    *((vector.type_id, vector.payload) for vector in (*CONTROL, *COMMANDS, *DATA) if vector.type_id not in (1, 2)),
+    *((16 if amf3 else 19, payload) for _, _, amf3, payload in vectors.OBJECTS),
+    (22, BODY),
+    (99, b"unknown"),
+    (0, b""),
+]
+GATHERED = b"\xaf\x01"
+"""The sound within the aggregate."""
+stream_ids = st.sampled_from([0, 1, 1, 1, 2])
+anything = st.one_of(
+    st.builds(Sent, st.sampled_from([AUDIO, VIDEO]), timestamps, stream_ids, st.binary(max_size=300)),
+    st.builds(
+        lambda kind, time, stream_id: Sent(kind[0], time, stream_id, kind[1]),
+        st.sampled_from(HARMLESS),
+        timestamps,
+        stream_ids,
+    ),
+)
+
+
+def one_by_one(messages: list[Raw]) -> list[bytes]:
+    """Each whole, under a header that says all, on a chunk stream of its own."""
+    whole = (
+        encode_message(Message(type_id, timestamp, stream_id, payload), chunk_stream_id=40, chunk_size=CHUNK_SIZE)
+        for type_id, timestamp, stream_id, payload in messages
+    )
+    return [set_chunk_size(CHUNK_SIZE), *whole]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=150)
+@given(conversations(anything, repeats=True, most=15), sizes)
+def test_the_same_messages_whatever_the_chunks(
+    end: str, conversation: tuple[bytes, list[Raw]], cuts: list[int]
+) -> None:
+    data, complete = conversation
+    expected = ENDS[end](one_by_one(complete))
+    for pieces in ([data], cut(data, cuts)):
+        assert outcome(ENDS[end](pieces)) == outcome(expected)
+    if end == "client":  # A server's stream may have been closed by one of the commands.
+        sound = [
+            (each.timestamp, each.stream_id, each.payload)
+            for each in expected.events
+            if isinstance(each, events.AudioReceived)
+        ]
+        assert [each for each in sound if each[2] != GATHERED] == [
+            message[1:] for message in complete if message[0] == AUDIO and message[3] != GATHERED
+        ]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["set", "insert", "delete", "repeat"]), st.integers(0, 2**16), st.binary(min_size=1, max_size=9)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def damaged(data: bytes, made: list[tuple[str, int, bytes]], start: int) -> bytes:
+    """From `start` on."""
+    changed = bytearray(data)
+    for kind, place, value in made:
+        at = start + place % max(len(changed) - start, 1)
+        end = at + len(value)
+        if kind == "set":
+            changed[at:end] = value
+        elif kind == "insert":
+            changed[at:at] = value
+        elif kind == "delete":
+            del changed[at:end]
+        else:
+            changed[at:at] = changed[at : at + 8 * len(value)]
+    return bytes(changed)
+
+
+def within(limits: Limits) -> Any:
+    most = connection_bytes(limits)
+
+    def look(connection: Connection) -> None:
+        held = held_bytes(connection)
+        assert held <= most, f"{held} bytes, of {most} that the limits allow"
+
+    return look
+
+
+@pytest.mark.parametrize("limits", [Limits(), LIMITS], ids=["usual limits", "small limits"])
+@settings(max_examples=60)
+@given(st.sampled_from(NAMES), changes, sizes)
+def test_damaged_sessions_are_taken_or_refused(limits: Limits, name: str, made: Any, cuts: list[int]) -> None:
+    """Of the recordings, their first 6 KB after the handshake, where most of the protocol is."""
+    up = damaged(from_client(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
+    in_pieces, whole = (
+        play(ServerConnection(limits, nonce=SERVER_NONCE), accept, pieces, within(limits))
+        for pieces in (cut(up, [HANDSHAKE_BYTES, *cuts]), cut(up, [HANDSHAKE_BYTES]))
+    )
+    assert outcome(in_pieces) == outcome(whole)
+    down = damaged(from_server(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
+    client = SendingClient(limits, nonce=CLIENT_NONCE)
+    play(client, play_a_stream, cut(down, [HANDSHAKE_BYTES, *cuts]), within(limits))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=100)
+@given(st.binary(max_size=400), sizes)
+def test_any_bytes_are_taken_or_refused(end: str, data: bytes, cuts: list[int]) -> None:
+    in_pieces = ENDS[end](cut(data, cuts), LIMITS, look=within(LIMITS))
+    assert outcome(in_pieces) == outcome(ENDS[end]([data], LIMITS))
+
+
+@pytest.mark.parametrize("end", ENDS)
+@settings(max_examples=40)
+@given(st.integers(1, 2**24), st.integers(0, 2**20), st.sampled_from([AUDIO, VIDEO, 18, 20, 19, 22, 77]))
+def test_announced_sizes_take_no_memory(end: str, chunk_size: int, length: int, type_id: int) -> None:
+    """Of messages that never end, on as many chunk streams as there may be: what is held is what came."""
+    begin = type0(2, 0, 1, 0, chunk_size.to_bytes(4, "big"))
+    pieces = [begin, *(type0(csid, 0, type_id, 1, b"", length) + b"?" * 100 for csid in range(20, 60))]
+    came = sum(map(len, pieces))
+    found = ENDS[end](pieces)
+    assert held_bytes(found.connection) < 64 * 1024 + 2 * came
+
+
+def test_held_memory_bound_is_within_three_times_what_can_be_held() -> None:
+    """All room for unfinished messages taken: near the bound, and one chunk more is refused."""
+    limits = Limits(media_message_bytes=2_000_000, partial_bytes=4_000_000, message_streams=1, held_bytes=0)
+    chunk = b"?" * 1_000_000
+    pieces = [type0(2, 0, 1, 0, len(chunk).to_bytes(4, "big"))]
+    pieces += [type0(csid, 0, VIDEO, 1, chunk, 2_000_000) for csid in range(20, 24)]
+    found = server_after(pieces, limits)
+    assert found.error is None
+    assert connection_bytes(limits) / 3 < held_bytes(found.connection) < connection_bytes(limits)
+    over = server_after([*pieces, type0(30, 0, VIDEO, 1, chunk, 2_000_000)], limits)
+    assert str(over.error) == "more than 4000000 bytes in unfinished messages"
+
+
+sent_messages = st.lists(
+    st.one_of(
+        st.builds(Message, st.sampled_from([AUDIO, VIDEO]), timestamps, st.just(1), st.binary(max_size=600)),
+        st.builds(lambda size: size, st.sampled_from([1, 2, 128, 129, 5000])),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("publishes", [True, False], ids=["client to server", "server to client"])
+@settings(max_examples=60)
+@given(sent_messages, st.integers(1, 4000))
+def test_messages_sent_by_one_end_reach_the_other_in_order(publishes: bool, made: list[Any], slice_bytes: int) -> None:
+    """Through our own writer, with its header compression, its order of what waits, and any chunk sizes on the way."""
+    pair = session(publishes=publishes)
+    pair.slice_bytes = slice_bytes
+    pair.server_events.clear()
+    pair.client_events.clear()
+    sender = pair.client if publishes else pair.server
+    for each in made:
+        if isinstance(each, Message):
+            sender.send_message(each)
+        else:
+            pair.run()
+            sender.send_chunk_size(each)
+    pair.run()
+    got = pair.server_events if publishes else pair.client_events
+    for type_id, kind in ((AUDIO, events.AudioReceived), (VIDEO, events.VideoReceived)):
+        expected = [
+            (each.timestamp, each.payload) for each in made if isinstance(each, Message) and each.type_id == type_id
+        ]
+        assert [(each.timestamp, each.payload) for each in got if isinstance(each, kind)] == expected
+
+
+PEAK_LIMITS = Limits(amf_elements=4096, command_amf_elements=1024)
+SIZES = (4_000, 12_000)
+
+EACH_BYTE = 16
+"""Bytes of memory for each that came: what was given, the message, its text at four bytes a character, and again."""
+EACH_ELEMENT = 256
+"""Bytes of memory for each value that `Limits` allow: an object and what it becomes in AMF0 take 500, and count as
+two."""
+ANYTHING = 64 * 1024
+
+
+def peak(receive: Callable[[bytes], list[Any]], data: bytes) -> int:
+    """Bytes. An error that the layer may raise is an end like any."""
+    tracemalloc.start()
+    try:
+        receive(data)
+    except RemoteProtocolError:
+        pass
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return most
+
+
+def chunks(message: Message) -> bytes:
+    return encode_message(message, chunk_stream_id=40, chunk_size=128)
+
+
+def unconnected() -> Connection:
+    server = ServerConnection(PEAK_LIMITS, nonce=SERVER_NONCE)
+    server.receive_data(b"\x03" + bytes(HANDSHAKE_BYTES - 1))
+    return server
+
+
+def publishing() -> Connection:
+    return server_after([], PEAK_LIMITS).connection
+
+
+def most_elements(kind: str) -> int:
+    """That messages of a kind may have: an aggregate has two of data."""
+    each = {"data": PEAK_LIMITS.amf_elements, "aggregate": 2 * PEAK_LIMITS.amf_elements}
+    return each.get(kind.split()[0], PEAK_LIMITS.command_amf_elements)
+
+
+@pytest.mark.parametrize("name", VALUES | AMF0)
+def test_peak_memory_is_bounded_by_the_bytes_received(name: str) -> None:
+    for size in SIZES:
+        value = b"\x11" + VALUES[name](size) if name in VALUES else AMF0[name](size)
+        cases = [(kind, publishing, message) for kind, message in messages(value, 1).items()]
+        for kind, made, message in [("connect", unconnected, connect(value)), *cases]:
+            data = chunks(message)
+            most = EACH_BYTE * len(data) + EACH_ELEMENT * most_elements(kind) + ANYTHING
+            found = peak(made().receive_data, data)
+            assert found <= most, f"{kind} of {len(data)} bytes took {found}, more than {most}"
+
+
+def test_peak_memory_bound_is_within_three_times_the_dearest_value() -> None:
+    """By the dearest value that there is."""
+    message = messages(b"\x11" + VALUES["a class just within an element"](4_000), 1)["data (15)"]
+    data = chunks(message)
+    most = EACH_BYTE * len(data) + EACH_ELEMENT * most_elements("data") + ANYTHING
+    assert peak(publishing().receive_data, data) > most / 3
+
+
+def any_scalar(random: Random) -> Any:
+    return random.choice([random.getrandbits(32), random.random(), f"{random.getrandbits(64):x}", None, True])
+
+
+def different(random: Random) -> Iterator[Message]:
+    """A connect and messages of all kinds, of which no other connection has the same."""
+    fourccs = {f"{random.getrandbits(16):04x}": float(random.getrandbits(32)) for _ in range(8)}
+    flags = {name: float(random.getrandbits(32)) for name in ("audioCodecs", "videoCodecs", "videoFunction", "capsEx")}
+    infos = {"videoFourCcInfoMap": fourccs, "audioFourCcInfoMap": fourccs, "fourCcList": list(fourccs)}
+    names = {f"{random.getrandbits(64):x}": any_scalar(random) for _ in range(8)}
+    yield connect(amf0.encode(names), **flags, **infos, **names)
+    yield Message(20, 0, 0, amf0.encode("createStream", 2.0, None))
+    yield Message(20, 0, 1, amf0.encode("publish", 3.0, None, f"{random.getrandbits(64):x}"))
+    value = amf0.encode(Amf3([names, dict(fourccs), random.randbytes(9)]), TypedObject(str(random.random())))
+    yield from messages(value, 1).values()
+    for type_id in (8, 9, random.randrange(23, 256)):
+        yield Message(type_id, random.getrandbits(32), 1, random.randbytes(40))
+    yield Message(9, 0, 1, bytes([0x90 | random.randrange(8)]) + random.randbytes(40))
+    yield Message(4, 0, 0, random.randbytes(2) + random.randbytes(4))
+
+
+def one_connection(random: Random) -> int:
+    """How many events it has."""
+    server = ServerConnection(nonce=SERVER_NONCE)
+    server.receive_data(b"\x03" + bytes(HANDSHAKE_BYTES - 1))
+    count = 0
+    for message in different(random):
+        found = server.receive_data(chunks(message))
+        for event in found:
+            count += 1
+            if isinstance(event, events.ConnectRequested):
+                server.accept_connect(event.request_id, properties=event.capabilities.properties())
+            elif isinstance(event, events.PublishRequested):
+                server.accept_publish(event.request_id, "Publishing.", public_name=event.name)
+        server.events()
+        server.data_to_send()
+    return count
+
+
+def test_nothing_is_left_of_connections() -> None:
+    random = Random(1)
+    for _ in range(10):
+        assert one_connection(random) > 10
+    tracemalloc.start()
+    try:
+        left = []
+        for _ in range(2):
+            for _ in range(40):
+                one_connection(random)
+            gc.collect()
+            left.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert left[1] - left[0] < 16 * 1024

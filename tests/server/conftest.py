@@ -1,0 +1,107 @@
+"""An RTMP server on a free loopback port, under asyncio's own loop and under uvloop."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import uvloop
+
+from ingest.server import Deadlines, RtmpServer, ServerConfig
+from tests.rtmp_client import SendingClient
+from tests.server.app import ScriptedApp
+from tests.server.clients import Room, Stage
+
+QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
+"""The usual deadlines, but looked at often, and with little patience after a refusal."""
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+Serve = Callable[..., Awaitable[RtmpServer]]
+OnStage = Callable[..., Awaitable[Stage]]
+Enter = Callable[..., Awaitable[Room]]
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The test logs no warning and no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    yield
+    logged = caplog.get_records("call")
+    assert not [record.getMessage() for record in logged if record.levelno >= logging.WARNING or record.exc_info]
+
+
+@pytest.fixture
+def app() -> ScriptedApp:
+    return ScriptedApp()
+
+
+@asynccontextmanager
+async def serving(app: ScriptedApp, node: str = "node-1") -> AsyncIterator[Serve]:
+    """Starts servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
+    servers: list[RtmpServer] = []
+
+    async def start(*, port: int = 0, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
+        settings = ServerConfig(
+            node=node, rtmp=("127.0.0.1", port), deadlines=replace(QUICK, **deadlines), **(config or {})
+        )
+        server = RtmpServer(app, settings)
+        servers.append(server)
+        await server.start()
+        return server
+
+    yield start
+    for server in servers:
+        await server.stop(grace_s=2)
+        assert not server.connections
+        assert not server.sessions
+
+
+@pytest_asyncio.fixture
+async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
+    async with serving(app) as start:
+        yield start
+
+
+@pytest_asyncio.fixture
+async def server(serve: Serve) -> RtmpServer:
+    return await serve()
+
+
+@pytest.fixture
+def port(server: RtmpServer) -> int:
+    return server.addresses[0][1]
+
+
+@pytest_asyncio.fixture
+async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
+    """A stage on a server with such settings: `serve`'s."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**settings: Any) -> Stage:
+            return await stack.enter_async_context(Stage(await serve(**settings)))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
+    async with Stage(server) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def enter(serve: Serve) -> AsyncIterator[Enter]:
+    """A room of a server with such settings; its player may have a protocol of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def start(protocol: SendingClient | None = None, **settings: Any) -> Room:
+            return await stack.enter_async_context(Room(await serve(**settings), protocol))
+
+        yield start
