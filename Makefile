@@ -17,6 +17,8 @@ SOURCES := rtmpweb dashboard analytics ingest tests bench
 WORKERS ?= 4
 REPORTS := var/tests
 DJANGO := tests/ingest tests/dashboard tests/analytics tests/rtmpweb
+# Folders whose tests take long begin first, so that all workers end together.
+REST := tests/e2e tests/production tests/analytics tests --ignore=tests/pure
 # On a CI server pytest would print values whole, and hundreds of processes should share one compilation of the project.
 unexport CI BUILD_NUMBER PYTHONDONTWRITEBYTECODE
 
@@ -39,7 +41,7 @@ summary = $(BIN)/python -m tests.summary $(REPORTS) $$code
 
 test: $(DEV) $(VENDOR) packages
 	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
-	$(call run,default,-m "not matrix" tests/journeys tests/server $(DJANGO)); \
+	$(call run,default,-m "(journey or not matrix) and not soak" $(REST)); \
 	TESTS_FORM=production $(call run,stores,-m "stores and not matrix" $(DJANGO)); \
 	$(summary)
 
@@ -48,10 +50,10 @@ test-pure: $(DEV)
 
 test-all: $(DEV) $(VENDOR) packages
 	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
-	$(call run,all,-m "not alone and not measures_time" tests/matrix tests/journeys tests/server $(DJANGO)); \
-	$(call run,alone,-n 0 -m alone tests/matrix); \
-	$(call run,timed,-n 3 -m measures_time tests/matrix); \
-	TESTS_FORM=production $(call run,stores,-m both_forms $(DJANGO)); \
+	$(call run,all,-m "not alone and not measures_time and not soak" $(REST)); \
+	$(call run,timed,-n 3 -m measures_time tests/e2e tests/production); \
+	$(call run,alone,-n 0 -m alone tests/e2e); \
+	TESTS_FORM=production $(call run,stores,-m "both_forms or stores" $(DJANGO)); \
 	$(summary)
 
 quick: $(DEV)

@@ -52,7 +52,7 @@ class Counts:
 
 
 def relays(options: argparse.Namespace) -> int:
-    from tests.matrix.production.installation import Production  # It reads the settings: bench.analytics has others.
+    from tests.production.installation import Production  # It reads the settings: bench.analytics has others.
 
     edges = [f"edge-{number}" for number in range(1, options.edges + 1)]
     with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as folder:

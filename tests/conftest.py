@@ -8,8 +8,11 @@ import gc
 import hypothesis
 import pytest
 
-SHARED = ("tests/journeys/", "tests/matrix/production/", "tests/matrix/e2e/pages/", "tests/matrix/e2e/")
+SHARED = ("tests/production/", "tests/e2e/")
 """Folders whose tests share what takes long to start: each stays on one worker. Elsewhere a file does."""
+
+MATRIX = ("tests/production/", "tests/e2e/")
+"""Folders whose tests are of the matrix, except the journeys."""
 
 
 # Before any test module is imported, as `@given` reads the profile then. A busy machine is no failure.
@@ -31,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("xdist_group") is None:
             file = item.nodeid.partition("::")[0]
             item.add_marker(pytest.mark.xdist_group(next(filter(file.startswith, SHARED), file)))
+        if item.nodeid.startswith(MATRIX) and item.get_closest_marker("journey") is None:
+            item.add_marker(pytest.mark.matrix)
         if mark := item.get_closest_marker("slow"):
             item.user_properties.append(("slow", mark.args[0]))
 

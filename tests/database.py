@@ -86,7 +86,7 @@ def empty_redis(own_redis: "redis.Redis | None") -> None:
 
 
 @pytest.fixture(autouse=True)
-def settled(request: pytest.FixtureRequest) -> Iterator[None]:
+def settle_after_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """Wait for the end of what a test and its fixtures began before their tables are emptied."""
     empties = empties_database(request.node)
     if empties:

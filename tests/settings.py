@@ -11,6 +11,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from tests.postgres_server import PostgresServer
@@ -21,6 +22,8 @@ PARENT = "RTMPWEB_TESTS_DIR"
 
 STORES = {"postgres": "TESTS_POSTGRES_URL", "redis": "TESTS_REDIS_URL"}
 """Set by the first process of a run in the production form."""
+
+import_module("redis")  # Before the product, which catches Redis's errors only if the library is loaded.
 
 for name in list(os.environ):
     if name != PARENT and name.startswith(("RTMPWEB_", "SPARK_", "DATABASE_URL", "REDIS_URL")):

@@ -15,7 +15,7 @@ import imageio_ffmpeg
 from bench.load.clip import clip_file
 from bench.peers import Server
 from tests.background import Background
-from tests.matrix.production.parts import MediaNode, Packager
+from tests.production.parts import MediaNode, Packager
 from tests.redis_server import RedisServer
 from tests.rtmpweb.processes import children, command
 from tests.server_process import Installation, ServerProcess, wait_for
@@ -141,7 +141,7 @@ def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Ite
 @contextlib.contextmanager
 def _production(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
     try:
-        from tests.matrix.production.installation import (
+        from tests.production.installation import (
             Production,  # It reads the settings: bench.analytics has others.
         )
 

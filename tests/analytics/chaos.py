@@ -35,7 +35,7 @@ from analytics.rollups import united_sketches
 from analytics.synthetic import generate
 from analytics.tables import SESSION_HOURS
 from tests.background import Background
-from tests.matrix.production.parts import SPARK
+from tests.production.parts import SPARK
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
 from tests.smalldisk import full, small_disk

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.django_db(transaction=True),
     pytest.mark.timeout(900),
-    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+    pytest.mark.matrix,
 ]
 
 

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("jvm", "own_lake"),
-    pytest.mark.slow("Spark plans and computes"),
+    pytest.mark.matrix,
 ]
 
 

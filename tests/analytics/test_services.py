@@ -74,7 +74,7 @@ def test_only_one_run_is_active_and_each_is_claimed_once() -> None:
 
 def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     if settings.REDIS_URL:
-        pytest.skip("of the embedded broker; with Redis away: tests/matrix/production/outages/test_jobs.py")
+        pytest.skip("of the embedded broker; with Redis away: tests/production/outages/test_jobs.py")
     folder = settings.BROKER_DIR / "queue"
     shutil.rmtree(folder)
     folder.write_text("a file where the folder should be")

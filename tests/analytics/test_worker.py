@@ -12,7 +12,7 @@ from django.db import connection
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.background import Background
-from tests.matrix.production.parts import PROGRAMS, SPARK
+from tests.production.parts import PROGRAMS, SPARK
 from tests.rtmpweb import noting, processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
@@ -20,7 +20,7 @@ from tests.tools import require_tool
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.slow("whole runs of the analytics, each with a Java of its own"),
+    pytest.mark.matrix,
 ]
 
 DONE_S = 120.0

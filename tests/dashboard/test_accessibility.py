@@ -21,7 +21,7 @@ from tests.server_process import ROOT, ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
 # A first start alone has READY_S.
-pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.matrix, pytest.mark.timeout(240)]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -67,7 +67,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 NO_PAGES = ("/metrics", "/live/recent/", "/live/expected/", "/system/alarms", "/healthz", "/audit/export")
 """For scripts."""
 ELSEWHERE = ("/watch/live/cam-1",)
-"""Looked at with something to play: tests/matrix/e2e/pages/test_watch_page.py."""
+"""Looked at with something to play: tests/e2e/pages/test_watch_page.py."""
 FILES = ("/settings", "/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
 """How paths end that lead to a file."""
 
@@ -224,7 +224,6 @@ def test_the_admin_keeps_the_policy(page: Page, house: House, path: str) -> None
     assert_none(visit(page, house.url(path)))
 
 
-@pytest.mark.slow("it opens every page")
 def test_no_page_scrolls_sideways_on_a_small_phone(page: Page, house: House) -> None:
     page.set_viewport_size({"width": 320, "height": 700})
     wide = {}

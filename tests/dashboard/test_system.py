@@ -340,7 +340,7 @@ def database_gone(name: str) -> Iterator[None]:
 @pytest.fixture
 def broken_database(transactional_db: None, tmp_path: Any) -> Iterator[None]:
     if connection.vendor != "sqlite":
-        pytest.skip("the database of this run is a server: its outage is tested in tests/matrix/production")
+        pytest.skip("the database of this run is a server: its outage is tested in tests/production")
     with database_gone(str(tmp_path / "nowhere" / "gone.sqlite3")):
         yield
 

@@ -28,7 +28,7 @@ from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
-from tests.matrix.production.parts import Daphne, Web
+from tests.production.parts import Daphne, Web
 from tests.rtmpweb.test_runweb import UPGRADE
 from tests.server_process import Installation
 

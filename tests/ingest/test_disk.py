@@ -20,8 +20,8 @@ from ingest.disk import DiskSpace
 from ingest.services import data_folder, database
 from tests import commands
 from tests.ingest.faults import HangingDisk
-from tests.matrix.production.parts import Web
 from tests.postgres_server import PostgresServer
+from tests.production.parts import Web
 from tests.rtmpweb import processes
 from tests.server_process import ROOT, Installation
 

@@ -29,7 +29,7 @@ from tests.rtmp_client import LocalClient, Refused, RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
 
-pytestmark = [pytest.mark.timeout(150), pytest.mark.slow("a supervisor and its nodes start, and end, as processes")]
+pytestmark = [pytest.mark.timeout(150), pytest.mark.matrix]
 
 SETUP = """
 from django.core.management import call_command

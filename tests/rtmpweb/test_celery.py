@@ -24,7 +24,7 @@ from rtmpweb.celery import app, make_broker_folders
 from rtmpweb.heartbeats import worker_heartbeat
 from tests.background import Background
 from tests.ingest.faults import at_once
-from tests.matrix.production.parts import PROGRAMS
+from tests.production.parts import PROGRAMS
 from tests.redis_server import RedisServer
 from tests.rtmpweb import noting
 from tests.server_process import copy_tables, wait_for

@@ -73,7 +73,7 @@ def test_the_table_of_protocol_support_names_code_and_tests_that_are_there() -> 
     tests = "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
     for name in set(re.findall(r"\btest_\w+(?!\w|\.py)\b(?!\.py)", text)):
         assert f"def {name}(" in tests, name
-    folders = (ROOT, ROOT / "ingest" / "rtmp", ROOT / "tests" / "ingest" / "rtmp")
+    folders = (ROOT, ROOT / "ingest" / "rtmp", ROOT / "tests" / "pure" / "rtmp")
     for path in set(re.findall(r"`([\w/]+(?:\.py|/))(?:::\w+)?`", text)):
         assert any((folder / path).exists() for folder in folders), path
     for state in re.findall(r"^\| [\d.-]+ \| [^|]+ \| ([^|]+) \|", text, re.MULTILINE):

@@ -12,12 +12,12 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, Event, Ping, Pong, Request, TextMessage
 
-from tests.matrix.production.parts import Web
-from tests.matrix.production.reconnecting import held
+from tests.production.parts import Web
+from tests.production.reconnecting import held
 from tests.rtmpweb.processes import MANAGE, run
 from tests.server_process import Installation, wait_for
 
-pytestmark = [pytest.mark.serve, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.serve, pytest.mark.matrix, pytest.mark.timeout(60)]
 
 HEAD_S = BODY_S = 3.0
 PLACES = 25
@@ -96,7 +96,6 @@ def post(length: str) -> bytes:
     return f"POST /login/ HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode()
 
 
-@pytest.mark.slow("a web process starts, and ends")
 def test_runweb_serves_logs_its_address_and_stops_in_order(installation: Installation) -> None:
     process = Web(installation.folder, installation.environment)
     process.start()

@@ -18,8 +18,8 @@ import pytest
 
 from tests.certificates import make_pair
 from tests.hls.follower import following
-from tests.matrix.production.broadcast import on_air
-from tests.matrix.production.reconnecting import held
+from tests.production.broadcast import on_air
+from tests.production.reconnecting import held
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import Browser, keep_sending, publish
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
@@ -27,7 +27,7 @@ from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
 pytestmark = [
     pytest.mark.serve,
     pytest.mark.timeout(180),
-    pytest.mark.slow("the whole server starts, or ends, as processes"),
+    pytest.mark.matrix,
 ]
 
 IDLE_MB = 280

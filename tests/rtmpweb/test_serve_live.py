@@ -20,7 +20,7 @@ from tests.server_process import ServerProcess, running, wait_for
 pytestmark = [
     pytest.mark.serve,
     pytest.mark.timeout(240),  # A first start alone has READY_S.
-    pytest.mark.slow("the whole server starts, or ends, as processes"),
+    pytest.mark.matrix,
 ]
 
 

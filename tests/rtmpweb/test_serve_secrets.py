@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.background import Background, free_port
-from tests.matrix.production.parts import MediaNode, Packager, Web
+from tests.production.parts import MediaNode, Packager, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb.clients import AUDIO, Browser, keep_sending
@@ -26,7 +26,7 @@ from tests.server_process import ServerProcess, running, wait_for
 pytestmark = [
     pytest.mark.serve,
     pytest.mark.timeout(240),  # A first start alone has READY_S.
-    pytest.mark.slow("the whole server starts, works and ends, as processes"),
+    pytest.mark.matrix,
 ]
 
 USER = "chief"

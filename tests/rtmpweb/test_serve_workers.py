@@ -23,7 +23,7 @@ from tests.tools import require_tool
 pytestmark = [
     pytest.mark.serve,
     pytest.mark.timeout(240),
-    pytest.mark.slow("the whole server starts, or ends, as processes"),
+    pytest.mark.matrix,
 ]
 
 

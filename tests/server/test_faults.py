@@ -94,7 +94,15 @@ async def test_half_open_handshake_ends_as_idle_timeout(app: ScriptedApp, serve:
         assert (await only_event(app))["reason"] == "idle_timeout"
 
 
-@pytest.mark.parametrize("garbage", [os.urandom(5000), b"\x02" * 5000, b"\xc3" * 5000, b"GET / HTTP/1.1\r\n\r\n" * 100])
+GARBAGE = {
+    "random": os.urandom(5000),
+    "twos": b"\x02" * 5000,
+    "large headers": b"\xc3" * 5000,
+    "HTTP": b"GET / HTTP/1.1\r\n\r\n" * 100,
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
 async def test_garbage_after_the_handshake_closes_the_connection(
     app: ScriptedApp, serve: Serve, garbage: bytes, quiet: None
 ) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.browser import chromium
-from tests.matrix.e2e.bad_network import watch_through
-from tests.matrix.e2e.watching import Greys, make_greys, told
+from tests.e2e.bad_network import watch_through
+from tests.e2e.watching import Greys, make_greys, told
 from tests.server_process import running
 from tests.tools import require_tool
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.background import ROOT
+from tests.e2e.night import HEALTHY, at_night
 from tests.fuzz.targets import TARGETS
-from tests.matrix.e2e.night import HEALTHY, at_night
-from tests.matrix.production.reconnecting import reconnect
-from tests.matrix.production.test_kills import kill_nodes
+from tests.production.reconnecting import reconnect
+from tests.production.test_kills import kill_nodes
 
 pytestmark = pytest.mark.soak
 
@@ -51,7 +51,7 @@ def test_kills_by_the_hundred_leave_nothing_behind(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(1800)
 def test_outages_of_half_a_minute_at_the_limits_of_production(capsys: pytest.CaptureFixture[str]) -> None:
-    run(capsys, "pytest", "tests/matrix/production/outages", "-q", "--tb=short", TESTS_LENGTH="long")
+    run(capsys, "pytest", "tests/production/outages", "-q", "--tb=short", TESTS_LENGTH="long")
 
 
 @pytest.mark.timeout(900)

@@ -19,7 +19,7 @@ from tests.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.server.push.orders import KEY, QUICK, becomes_state, order, push, url_of
 from tests.server.push.plain_server import PlainServer
 from tests.server.push.test_failures import redirect_to, tcp_server
-from tests.server.test_push_by_rtmps_delivers_all_frames import tls
+from tests.server.test_rtmps import tls
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
