@@ -18,7 +18,7 @@ from analytics.tables import figures_file
 from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import note_days_done, note_done
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db, pytest.mark.stores]
 
 DAY = datetime(2026, 3, 29, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -27,7 +27,7 @@ from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.house import USUAL, make_rollup
 from tests.ingest.faults import at_once
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db, pytest.mark.stores]
 
 START = datetime(2026, 3, 29, 12, tzinfo=UTC)
 START_US = int(START.timestamp()) * 1_000_000

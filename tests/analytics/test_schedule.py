@@ -48,7 +48,7 @@ def test_unchanged_periodic_task_entry_is_not_written_again(no_other_entries: No
     assert PeriodicTask.objects.get().date_changed == entry.date_changed
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_entries_of_the_same_time_share_a_crontab_which_goes_with_the_last(no_other_entries: None) -> None:
     put_periodic_task(NAME, AT, **TASK)
     put_periodic_task("another", AT, **TASK)

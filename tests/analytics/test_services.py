@@ -23,7 +23,7 @@ from tests.broker import waiting
 from tests.ingest.telemetry.records import NOON
 from tests.tools import hide_java
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stores]
 
 PAGE = AnalyticsRun.Trigger.PAGE
 

@@ -242,7 +242,7 @@ def test_the_digest_hangs_on_the_pepper(db: None, settings: pytest.FixtureReques
     assert status(made.secret) == 401
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_api_token_last_use_is_recorded_at_most_once_a_minute(db: None) -> None:
     made = access.create_token(name="ci", role="viewer")
     start = timezone.now()

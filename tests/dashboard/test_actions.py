@@ -253,7 +253,7 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
         assert [held["by"] for held in whole["mutes"]] == ["olga"]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_events_of_two_operators_get_distinct_sequence_numbers(stream: Stream) -> None:
     session = make_session(stream)
     for name in ("omar", "olga"):

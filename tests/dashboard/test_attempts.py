@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return held
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.django_db(transaction=True)
 async def test_refused_attempt_is_pushed_to_open_pages_without_its_key(viewer: Client) -> None:
     async with opened("/ws/attempts/", viewer) as page:

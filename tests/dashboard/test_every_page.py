@@ -20,7 +20,7 @@ LEFT_OUT = (
     "DELETE /api/v1/streams/live/cam-1/mute",  # Nothing is muted.
 )
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms, pytest.mark.usefixtures("still", "ends_are_told")]
+pytestmark = [pytest.mark.django_db, pytest.mark.stores, pytest.mark.usefixtures("still", "ends_are_told")]
 
 
 FILTERED = (

@@ -93,7 +93,7 @@ def test_the_period_before_is_compared_in_words(viewer: Client) -> None:
     assert tiles["Mean time to recover"] == "10\u00a0s less"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_the_median_of_a_period_is_that_of_all_its_samples(viewer: Client) -> None:
     make_rollup(1, values=[100.0] * 60, video_kbps_p50=100.0)
     make_rollup(2, values=[900.0] * 40, video_kbps_p50=900.0)

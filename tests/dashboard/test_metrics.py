@@ -148,7 +148,7 @@ def test_no_metric_comes_twice_and_each_says_what_it_is(client: Client, stream: 
         assert len(set(labels)) == len(labels)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_second_scraper_costs_no_collection(
     client: Client, stream: Stream, django_assert_num_queries: DjangoAssertNumQueries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

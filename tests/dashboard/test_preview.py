@@ -125,7 +125,7 @@ def kept(stream: Stream) -> None:
     async_to_sync(get_livestore().put_thumbnail)(stream.path, PICTURE)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_viewer_gets_the_thumbnail(kept: None, viewer: Client) -> None:
     assert reverse("dashboard:thumbnail", args=["live", "cam-1"]) == THUMBNAIL
     answer = viewer.get(THUMBNAIL)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "r
 URL = "/api/v1/rollups"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_rollups_api_lists_streams_by_default(viewer: Client) -> None:
     first, second = make_rollup(2), make_rollup(1)
     make_rollup(1, name="another")
@@ -110,7 +110,7 @@ def test_rollups_api_refuses_invalid_queries_with_a_reason(viewer: Client, query
     assert problem in said["msg"]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_the_csv_holds_every_figure_oldest_first(viewer: Client) -> None:
     rollups = [make_rollup(2), make_rollup(1, audio_kbps_p50=128.253906, audio_kbps_max=128.253906)]
     make_rollup(1, name="another")

@@ -42,7 +42,7 @@ def test_a_view_is_as_new_as_its_newest_node(stream: Stream) -> None:
     assert now.of_stream(stream)["state"] == "offline"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_while_redis_is_away_nothing_is_said_to_be_offline(viewer: Client, stream: Stream) -> None:
     live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     answer = viewer.get("/api/v1/streams")

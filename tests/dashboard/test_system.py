@@ -366,7 +366,7 @@ def test_a_script_without_the_database_gets_the_same_as_json(client: Client, bro
         assert "detail" not in part, "anybody may see this answer: no names"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_without_redis_an_operator_can_still_log_in(client: Client, db: None, settings: Settings) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     settings.CACHES = settings.CACHES | {
@@ -469,7 +469,7 @@ async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
     assert (await async_client.get("/login/", headers=by_address)).status_code == 400
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_healthz_says_that_the_database_is_away(client: Client, transactional_db: None) -> None:
     put_node()
     with database_gone("/nowhere/gone"):

@@ -213,7 +213,7 @@ class AwayStore(MemoryLiveStore):
         return await RedisLiveStore("redis://127.0.0.1:1/0").aread()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_websocket_without_the_live_store_is_closed_with_4503(
     viewer: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,7 +223,7 @@ async def test_websocket_without_the_live_store_is_closed_with_4503(
     await wall.disconnect()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_page_outlives_the_live_store(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened("/ws/live/", viewer) as wall:
         await said(wall)

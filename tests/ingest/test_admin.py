@@ -22,7 +22,7 @@ from tests.ingest.operators import act, member
 # --- Roles ---
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.django_db
 def test_the_migration_made_the_roles() -> None:
     assert set(Group.objects.values_list("name", flat=True)) >= set(roles.ROLES)

@@ -262,7 +262,7 @@ def open_app(db: None) -> Application:
     return Application.objects.create(name="bench", publish_policy="open")
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.usefixtures("open_app")
 def test_an_open_application_makes_streams_as_they_come() -> None:
     grant = publish(as_name("cam7", app="bench"))
@@ -330,7 +330,7 @@ def test_an_application_that_is_disabled_or_not_there_plays_nothing(stream: Stre
     assert refusal(play).reason == "unknown_app"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
 def test_name_with_nul_or_surrogate_is_refused_as_unknown(stream: Stream, text: str) -> None:
     assert refusal(partial(connect, text)).reason == "unknown_app"

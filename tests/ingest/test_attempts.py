@@ -54,7 +54,7 @@ def test_single_attempt_is_one_row_with_count_1(process: HistoryWriter) -> None:
     assert written(process, ROW) == [(0, 0, 1)]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_attempt_repeated_within_a_minute_raises_the_count_of_its_row(process: HistoryWriter) -> None:
     assert written(process, ROW, after(3), after(10), after(70)) == [(0, 70, 4)]
     assert written(process, after(131)) == [(0, 70, 4), (131, 131, 1)]  # More than a minute after the last.
@@ -126,7 +126,7 @@ def test_flooding_address_leaves_rows_for_other_addresses(process: HistoryWriter
     assert Attempt.objects.filter(address="192.0.2.8").exists()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_transaction_that_failed_counts_nothing(process: HistoryWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(process, ROW) == [(0, 0, 1)]
     failures = iter([True, True])
@@ -198,7 +198,7 @@ def test_number_of_attempt_rows_open_for_counting_is_bounded(monkeypatch: pytest
     assert len(found) == 51
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_writing_20_attempts_takes_as_many_statements_as_one() -> None:
     found, counts = Attempts(), []
     for number, several in enumerate((1, 20)):

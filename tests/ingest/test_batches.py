@@ -261,7 +261,7 @@ def of_node(node: Any, since: Any) -> "QuerySet[Session, Any]":
     return found.order_by("started_at").values_list("pk", "started_at", "is_test", "summary", "node__name")
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_prepared_query_answers_each_question_with_its_own_values(several: list[Session]) -> None:
     prepared = Prepared(lambda: of_node(Given("node", CharField()), Given("since", DateTimeField())))
     Session.objects.filter(pk=several[0].pk).update(stop_requested="kicked", summary={"duration_ms": 1})
@@ -271,14 +271,14 @@ def test_prepared_query_answers_each_question_with_its_own_values(several: list[
             assert prepared.ask(node=node, since=since) == list(of_node(node, since))
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_prepared_query_takes_one_value_in_several_places(several: list[Session]) -> None:
     given = Given("at", DateTimeField())
     prepared = Prepared(lambda: Session.objects.filter(started_at__gte=given, started_at__lte=given).values_list("pk"))
     assert [prepared.ask(at=each.started_at) for each in several] == [[(each.pk,)] for each in several]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_prepared_query_takes_a_value_within_a_subquery(several: list[Session]) -> None:
     def build(session: Any) -> "QuerySet[Node, Any]":
         here = Session.objects.filter(node=OuterRef("pk"), pk=session)
@@ -289,7 +289,7 @@ def test_prepared_query_takes_a_value_within_a_subquery(several: list[Session]) 
         assert prepared.ask(session=each.pk) == list(build(each.pk))
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_prepared_count_of_no_rows_returns_one_row(db: None) -> None:
     counted = Ban.objects.order_by().values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
     assert Prepared(lambda: counted.values_list("count", "latest")).ask() == [(0, None)]
@@ -317,7 +317,7 @@ def test_prepared_query_is_built_once_for_all_threads(several: list[Session]) ->
     assert len(built) == 1
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_queries_a_node_repeats_each_second_are_not_compiled_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

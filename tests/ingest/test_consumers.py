@@ -163,7 +163,7 @@ async def test_an_encoder_may_publish_again_at_once(
     assert (lease.session_id, lease.fencing) == (None, 2)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher_is_live(
     encoder: Connection, key: NewKey
 ) -> None:
@@ -185,7 +185,7 @@ async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher
 # --- Stops ---
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_kick_closes_the_connection_and_says_by_whom(
     encoder: Connection, key: NewKey, django_user_model: Any
 ) -> None:
@@ -234,7 +234,7 @@ def redis_layer(process: HistoryWriter, settings: Any, tmp_path: Path) -> Iterat
     channel_layers.backends.clear()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_connection_outlives_its_channel_layer(
     redis_layer: RedisServer, key: NewKey, caplog: pytest.LogCaptureFixture
 ) -> None:

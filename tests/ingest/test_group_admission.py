@@ -23,7 +23,7 @@ from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import connected, disconnect
 from tests.ingest.faults import Work, at_once, held, until_queued
 
-pytestmark = pytest.mark.both_forms
+pytestmark = pytest.mark.stores
 
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
 SEEDS = 25

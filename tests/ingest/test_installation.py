@@ -16,7 +16,7 @@ from ingest.services import database, installation, keys
 from ingest.services.installation import StartError
 from tests.ingest.operators import run, run_json
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db, pytest.mark.stores]
 
 
 @pytest.fixture

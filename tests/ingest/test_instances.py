@@ -149,7 +149,7 @@ def test_instance_limit_counts_recordings_and_is_case_sensitive(open_app: Applic
     assert refusal(partial(connect, "bench/one")) == "Rejected too_many_instances"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_instance_lookup_uses_an_index(open_app: Application) -> None:
     """Anybody may ask, for any name. With many rows of the application there is one index that is worth it."""
     Stream.objects.bulk_create(Stream(application=open_app, name=f"cam-{number}") for number in range(500))

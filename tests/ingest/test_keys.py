@@ -99,7 +99,7 @@ def test_an_imported_key_keeps_no_beginning(stream: Stream) -> None:
     assert keys.find(secret="oldserver-key-1") == made.key
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_secret_belongs_to_one_key(stream: Stream, key: NewKey) -> None:
     with pytest.raises(KeyTaken):
         keys.create(stream=stream, secret=key.secret)
@@ -148,7 +148,7 @@ def test_rotation_brings_no_revoked_key_back(key: NewKey) -> None:
     assert keys.state(key=StreamKey.objects.get()) == "revoked"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_key_is_rotated_once(key: NewKey) -> None:
     read_before = StreamKey.objects.get(pk=key.key.pk)
     keys.rotate(key=key.key, grace=timedelta(hours=1))
@@ -321,7 +321,7 @@ def test_key_import_of_an_unreadable_file_is_refused(table: Path) -> None:
         run("streamkey", "import", str(table))
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_key_import_of_2000_keys_takes_at_most_60_queries(
     table: Path, application: Application, django_assert_max_num_queries: object
 ) -> None:

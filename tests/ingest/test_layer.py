@@ -21,7 +21,7 @@ from tests.background import free_port
 from tests.ingest.control import NodeApp
 from tests.ingest.ticks import SAMPLE, snapshot, tick_until, until, watch
 
-pytestmark = [pytest.mark.both_forms, pytest.mark.usefixtures("process")]
+pytestmark = [pytest.mark.stores, pytest.mark.usefixtures("process")]
 
 SEVERAL = 100
 FEW = 10

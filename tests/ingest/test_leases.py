@@ -22,7 +22,7 @@ from tests.ingest.control import Connection, NodeApp
 from tests.ingest.faults import at_once
 from tests.ingest.ticks import is_up
 
-pytestmark = pytest.mark.both_forms
+pytestmark = pytest.mark.stores
 
 
 @pytest.fixture

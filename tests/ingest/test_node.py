@@ -114,7 +114,7 @@ async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node:
     assert node.app.output_queue.empty()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_publisher_silence_is_noted_in_its_lease_while_it_lasts(node: NodeApp, live: str) -> None:
 
     def sample(at: float, idle_ms: int) -> Sample:
@@ -212,7 +212,7 @@ async def test_a_session_ends_that_only_the_database_knows_to_be_over(node: Node
     assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": live, "reason": reason}
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, live: str) -> None:
     receive = await watch("live")
     with patient_database(20), locked_database():  # Who waits for the database is too late for `receive`.

@@ -23,7 +23,7 @@ from tests.ingest.ticks import SAMPLE, is_up, published, record_event, snapshot,
 pytestmark = pytest.mark.usefixtures("process")
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_the_wall_gets_what_changed_and_what_is_gone(node: NodeApp) -> None:
     receive = await watch("live")
     one, two = snapshot(1), snapshot(2, name="cam2")
@@ -85,7 +85,7 @@ async def test_values_invalid_in_json_do_not_reach_pages(node: NodeApp) -> None:
     assert metadata["framerate"] is None
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     store = live_store.get_livestore()
     await node.tick(at=100.0, streams=[snapshot(1)], samples=[SAMPLE])
@@ -96,7 +96,7 @@ async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
     assert store.read() == live_store.LiveView([], [])
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_unreachable_live_store_and_its_return_are_each_logged_once(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,7 +112,7 @@ async def test_unreachable_live_store_and_its_return_are_each_logged_once(
     assert len(caplog.records) == 2
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_events_reach_the_streams_page(node: NodeApp, key: NewKey) -> None:
     receive = await watch(f"stream.{key.key.stream_id}")
     encoder, session_id = await published(key)

@@ -56,7 +56,7 @@ def kept(name: str = "chat") -> dict[str, bytes]:
     return shared_objects.unpack(found.data) if found else {}
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_persistent_object_outlives_its_server(room: Application) -> None:
     """With every kind of value, and its version. A temporary one of the name doesn't."""
     values = {"list": [1.0, {"a": None}], "bytes": b"\x00\xff", "point": amf3.Object("Point", {"x": 1}, sealed=["x"])}
@@ -139,7 +139,7 @@ async def test_a_write_that_fails_is_tried_again(
     assert caplog.text.count("History waits for the database") == 1
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_property_changes_of_two_nodes_are_merged_in_the_database(room: Application) -> None:
     """Each has its own object; in the database both are one, the later change of a property counts."""
     async with (

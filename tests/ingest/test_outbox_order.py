@@ -23,7 +23,7 @@ from tests.ingest.control import TOTALS
 from tests.ingest.faults import Work, at_once
 from tests.ingest.test_outbox import judged, started, write
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stores]
 
 
 def session_at(stream: Stream, seconds: float) -> Session:

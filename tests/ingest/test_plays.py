@@ -239,7 +239,7 @@ def begin(stream: Stream) -> BeginRow:
     return BeginRow(uuid.uuid4(), "live", "cam1", stream.pk, "node-a", "channel", "192.0.2.7", "VLC", timezone.now())
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_herds_rows_are_written_by_few_statements(stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
     told = [StatusEvent(session_id=row.session, sequence=1, at=row.at, kind="session.started") for row in rows]

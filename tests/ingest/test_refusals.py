@@ -144,7 +144,7 @@ async def test_loss_of_a_former_session_is_recorded_though_its_successor_left(st
     assert [session.pk async for session in Session.objects.all()] == [lost.pk]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_database_that_hangs_leaves_nothing_behind(encoder: Connection, key: NewKey) -> None:
     """It holds every thread, then goes on: what was asked meanwhile was refused, and is not done any more."""
     players = await connected(5)

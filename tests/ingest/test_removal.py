@@ -151,7 +151,7 @@ def of_application(stream: Stream, force: bool = False) -> None:
     removal.delete_application(MIRA, stream.application, force=force)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.parametrize("delete", [of_stream, of_application])
 def test_live_stream_or_application_is_deleted_only_by_force(
     published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
@@ -319,7 +319,7 @@ def test_no_recording_is_deleted_while_the_last_one_is_being_written(
     assert acts_written() == ["stream.disable"]
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_undeletable_recording_is_found_before_any_other_is_deleted(published: Stream, folder: Path) -> None:
     record(published, folder)
     Recording.objects.create(
@@ -348,7 +348,7 @@ def test_stream_deletion_waits_for_its_outbox_events_to_be_taken(
     assert (event.stream, event.taken_at is not None) == (None, True)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.parametrize("delete", [of_stream, of_application])
 def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
     published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch

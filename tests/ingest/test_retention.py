@@ -13,7 +13,7 @@ from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, Status
 from ingest.services.retention import Pruned, prune
 from tests.ingest.admitting import NOW
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+pytestmark = [pytest.mark.django_db, pytest.mark.stores]
 
 
 def days(count: float) -> datetime:

@@ -112,7 +112,7 @@ async def notify(encoder: RtmpClient, procedure: str, stream_id: int, *arguments
     await encoder.flush()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_all_end_commands_at_once_end_a_session_only_once(secrets: dict[str, str]) -> None:
     """And the message stream can be used again, as long as it isn't deleted."""
     secret = secrets["low"]

@@ -20,7 +20,7 @@ from tests.ingest.admitting import NOW, at, publish
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
-pytestmark = pytest.mark.both_forms
+pytestmark = pytest.mark.stores
 
 
 def again(secret: str, now: float, **how: Any) -> float:

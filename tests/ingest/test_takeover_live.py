@@ -134,7 +134,7 @@ async def test_another_node_learns_of_a_takeover_without_the_channel_layer(
             await encoder.wait_closed()
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 async def test_a_dead_nodes_stream_is_free_when_its_lease_expires(stream: Stream, key: NewKey) -> None:
     """The encoder, which is back at once, is let in then; and what its node could not record is recorded."""
     now = timezone.now()

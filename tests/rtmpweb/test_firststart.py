@@ -27,7 +27,7 @@ def greeting(made: server.FirstStart, *, to_terminal: bool) -> str:
     return "\n".join(server.greeting(made, URL, to_terminal=to_terminal))
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_an_empty_database_gets_all_that_is_needed_to_begin() -> None:
     seen = set()
     for _ in range(2):

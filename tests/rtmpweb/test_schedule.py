@@ -129,7 +129,7 @@ def test_beat_that_is_killed_repeats_nothing(clock: Clock) -> None:
     assert fired(clock, "2026-05-01T04:00Z", beat()) == []
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_second_beat_sends_nothing_twice(clock: Clock) -> None:
     daily(clock, "*:10", "UTC", "2026-05-01T00:00Z")
     first, second = beat(), beat()

@@ -133,7 +133,7 @@ def test_report_is_made_as_soon_as_its_hours_are_computed(lake: Path) -> None:
     assert report.is_complete
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_report_made_twice_is_one_report_with_one_delivery_per_address() -> None:
     row = plan(counts_from=NOON, recipients="a@example.org\nb@example.org\n\na@example.org")
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
@@ -357,7 +357,7 @@ def test_reports_go_after_the_days_that_are_set(lake: Path, settings: Any) -> No
     assert not any('"document"' in query["sql"] for query in queries), "it may be long, and is not looked at"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_planned_report_deleted_by_retention_is_not_made_again(lake: Path, settings: Any) -> None:
     settings.KEEP_REPORTS_DAYS = 1
     now = timezone.now()

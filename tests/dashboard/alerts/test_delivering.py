@@ -90,7 +90,7 @@ def test_an_event_arrives_signed_and_whole(webhook: Webhook, receiver: HttpRecei
     assert (row.state, row.attempts, row.status_code, row.response) == ("done", 1, 200, "ok")
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
     told = live(stream)
     for _ in range(3):
@@ -237,7 +237,7 @@ def test_unreachable_receiver_is_backed_off_and_its_deliveries_postponed(webhook
     assert all(row.next_at > timezone.now() + timedelta(seconds=5) for row in untried)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, receiver: HttpReceiver) -> None:
     begin(*(make_stream(f"cam-{number}") for number in range(10)))
     by_threads(4, lambda: engine.deliver("webhook", webhook.pk))
@@ -246,7 +246,7 @@ def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, rece
     assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
     begin(stream)
     mine = Delivery.objects.get()

@@ -267,7 +267,7 @@ def test_mail_of_a_deleted_rule_says_current_state_is_unknown(away: int, publish
     assert "Its rule was deleted since: how it stands now is not known." in plain(back.got[0])
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_mails_are_claimed_one_at_a_time_as_each_is_sent(
     mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

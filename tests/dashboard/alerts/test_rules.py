@@ -209,7 +209,7 @@ def test_rule_and_webhook_whose_only_stream_is_deleted_cover_no_stream(stream: S
     assert webhook.covers("live", 7), "somebody chose no stream: all"
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.django_db(transaction=True)
 def test_migration_of_rule_kinds_keeps_them_in_both_directions(stream: Stream) -> None:
     for kind in ("health", "ended", "not_live"):

@@ -149,7 +149,7 @@ def test_a_page_costs_the_same_whatever_it_shows(stream: Stream, django_assert_m
         SessionFilter.of({"stream": "cam"}).page("")
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 def test_a_filter_is_answered_by_an_index(stream: Stream) -> None:
     """On both databases: what a page asks for does not sort or read all of history."""
     plans = {

@@ -35,7 +35,7 @@ def note(session: uuid.UUID, state: Any, size: int) -> None:
     recordings.note(session=session, at=timezone.now(), event=event)
 
 
-@pytest.mark.both_forms
+@pytest.mark.stores
 @pytest.mark.parametrize("order", list(permutations(["started", "closed"])))
 @pytest.mark.parametrize("size", [1000, 5000])
 def test_row_is_complete_in_either_order_of_start_and_close_events(
