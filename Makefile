@@ -36,7 +36,7 @@ run = $(BIN)/python -m pytest -q --tb=short -n $(WORKERS) --dist loadgroup --no-
 PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure
 begin = rm -rf $(REPORTS); mkdir -p $(REPORTS); code=0
 javascript = PATH="$$PATH:$(CURDIR)/$(BIN)" node --test --test-reporter=junit \
-	--test-reporter-destination=$(REPORTS)/javascript.xml tests/js || code=1
+	--test-reporter-destination=$(REPORTS)/javascript.xml tests/js/*.test.mjs || code=1
 summary = $(BIN)/python -m tests.summary $(REPORTS) $$code
 
 test: $(DEV) $(VENDOR) packages

@@ -1,6 +1,8 @@
 // How well it plays, told to the server: as totals since this viewer began, at the first picture, each half minute, and
 // at the end.
 
+import { PlayTotals } from "./playtotals.js";
+
 const EACH_S = 30;
 const TICK_MS = 500;
 
@@ -10,11 +12,7 @@ export class Beacon {
     this.video = video;
     this.engine = engine;
     this.folder = folder;
-    this.since = since;
-    this.joinMs = null;
-    this.stalls = this.stalledMs = this.watchedMs = 0;
-    this.stalledAt = null;
-    this.behind = 0;
+    this.totals = new PlayTotals(since, performance.now());
     this.stop = new AbortController();
     const { signal } = this.stop;
     const on = (name, action) => video.addEventListener(name, action, { signal });
@@ -23,56 +21,31 @@ export class Beacon {
     on("waiting", () => this.waits());
     on("pause", () => this.plays());
     addEventListener("pagehide", () => this.send(true), { signal });
-    this.tickAt = performance.now();
     this.timer = setInterval(() => this.tick(), TICK_MS);
     this.told = 0;
   }
 
   plays() {
-    if (this.joinMs === null && this.video.currentTime > 0 && this.video.readyState > 2) {
-      this.joinMs = performance.now() - this.since;
-      this.send(false);
-    }
-    if (this.stalledAt !== null) this.stalledMs += performance.now() - this.stalledAt;
-    this.stalledAt = null;
+    const { currentTime, readyState } = this.video;
+    if (this.totals.plays(performance.now(), currentTime > 0 && readyState > 2)) this.send(false);
   }
 
   waits() {
-    if (this.joinMs === null || this.stalledAt !== null || this.video.paused || this.video.seeking) return;
-    this.stalls += 1;
-    this.stalledAt = performance.now();
+    this.totals.waits(performance.now(), this.video.paused || this.video.seeking);
   }
 
   tick() {
     const now = performance.now();
-    const passed = now - this.tickAt;
-    this.tickAt = now;
-    if (this.joinMs === null || this.video.paused) return;
-    if (this.stalledAt === null) {
-      this.watchedMs += passed;
-      this.behind = this.engine.behind;
-    }
-    if (now - this.told > EACH_S * 1000) this.send(false);
-  }
-
-  get totals() {
-    const open = this.stalledAt === null ? 0 : performance.now() - this.stalledAt;
-    const found = {
-      join_ms: this.joinMs,
-      stalls: this.stalls,
-      stalled_ms: this.stalledMs + open,
-      watched_ms: this.watchedMs,
-      behind_ms: this.behind * 1000,
-    };
-    return Object.fromEntries(Object.entries(found).map(([name, value]) => [name, Math.max(0, Math.round(value))]));
+    const counts = this.totals.tick(now, { isPaused: this.video.paused, behindS: this.engine.behind });
+    if (counts && now - this.told > EACH_S * 1000) this.send(false);
   }
 
   send(isLast) {
     const { viewer } = this.engine;
-    if (!viewer || this.joinMs === null) return;
+    if (!viewer || this.totals.joinMs === null) return;
     this.told = performance.now();
     const url = `${this.folder}beacon?viewer=${encodeURIComponent(viewer)}`;
-    const body = JSON.stringify(this.totals);
+    const body = JSON.stringify(this.totals.report(this.told));
     if (isLast && navigator.sendBeacon?.(url, body)) return;
     fetch(url, { method: "POST", body, keepalive: isLast, credentials: "omit" }).catch(() => {}); // It is but a figure.
   }

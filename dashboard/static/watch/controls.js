@@ -294,7 +294,8 @@ function face(id, name, words, key) {
 
 const pressed = (id, whether) => part(id).setAttribute("aria-pressed", String(whether));
 
-const delay = (seconds) =>
+/** How far behind live, in words: 4.2 s, 14 s, 1:05 min. */
+export const delay = (seconds) =>
   seconds < 60
     ? `${seconds.toFixed(seconds < 10 ? 1 : 0)}\u00a0s`
     : `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}\u00a0min`;

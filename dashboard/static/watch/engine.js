@@ -34,10 +34,13 @@ function load(url) {
   return library;
 }
 
-/** An engine that plays `folder` in `video`; null: this browser has nothing for it. `on` is told: failed(kind), ended(), tracks(). */
-export async function makeEngine(video, folder, url, on) {
-  if (window.MediaSource ?? window.ManagedMediaSource) {
-    const Hls = await load(url);
+/**
+ * An engine that plays `folder` in `video`; null: this browser has nothing for it. `on` has the callbacks failed(kind) and tracks().
+ * `loadHls(url)` answers with hls.js.
+ */
+export async function makeEngine(video, folder, url, on, loadHls = load) {
+  if (globalThis.MediaSource ?? globalThis.ManagedMediaSource) {
+    const Hls = await loadHls(url);
     if (Hls.isSupported()) return new HlsEngine(Hls, video, folder, on);
   }
   return video.canPlayType("application/vnd.apple.mpegurl") ? new NativeEngine(video, folder, on) : null;

@@ -2,36 +2,15 @@
 // Whatever ends or fails leads back to asking. No two pages ask at the same time: each interval has its own jitter.
 
 import { setText } from "../dashboard/js/dom.js";
+import { NO_TRIES, nextTries, parseAnswer, sayings, stateWord, waitS } from "./asking.js";
 import { Beacon } from "./beacon.js";
 import { Controls } from "./controls.js";
 import { makeEngine } from "./engine.js";
 
-// Seconds from one question to the next, the last for good, by what the answer was.
-const AGAIN_S = {
-  waiting: [2, 3, 4, 6, 8, 10],
-  ended: [3, 5, 10, 20],
-  closed: [10, 20, 30],
-  unreachable: [1, 2, 4, 8, 15],
-  live: [0.5, 1, 2, 4, 8, 15], // It is, and could not be played.
-};
-const HIDDEN_S = 30; // A tab that nobody sees has time.
-const JITTER = 0.4; // Of an interval, more or less.
 const ANSWER_MS = 8_000;
 const QUIET_MS = 3_000; // So long nothing was played, and it is asked why.
 const STUCK_MS = 20_000; // Live, and yet nothing is played for so long: begin anew.
 const STEADY_MS = 10_000; // Played for so long, an earlier failure is forgotten.
-
-const SAID = {
-  waiting: ["The stream has not started yet.", "It begins here by itself."],
-  ended: ["The stream has ended.", "If it goes on, it does so here by itself."],
-  closed: ["This stream is closed.", "Nobody can watch it now."],
-  unreachable: ["The server can’t be reached.", "This page tries again by itself."],
-  paused: ["The stream is interrupted.", "It goes on by itself."],
-  unplayable: ["This browser can’t play the stream.", "Another browser may."],
-};
-const STATES = { live: "Live", waiting: "Not started yet", ended: "Ended", closed: "Closed", unreachable: "Connecting", unplayable: "" };
-
-const ENDS = new Set(["closed", "unplayable"]); // The server's words for them say all.
 
 const part = (id) => document.getElementById(id);
 const player = part("player");
@@ -43,7 +22,7 @@ let engine = null;
 let beacon = null;
 let opening = false;
 let timer = 0;
-let tries = { state: "", count: 0 };
+let tries = NO_TRIES;
 let moved = { at: performance.now(), time: -1, since: performance.now() };
 let askedAt = 0;
 let patience = 1; // By how much longer than others this page waits this time.
@@ -79,21 +58,17 @@ async function ask() {
   try {
     const options = { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ANSWER_MS) };
     const response = await fetch(`${folder}state.json`, options);
-    const { state, words, title } = await response.json();
-    return { state: state in AGAIN_S ? state : "unreachable", words: words ?? "", title: title ?? "" };
+    return parseAnswer(await response.json());
   } catch {
-    return { state: "unreachable", words: "", title: "" };
+    return parseAnswer({});
   }
 }
 
 /** Asks again after a while: longer each time that the answer is the same. */
 function again(state) {
-  tries = tries.state === state ? { state, count: tries.count + 1 } : { state, count: 0 };
-  const steps = AGAIN_S[state];
-  const shown = steps[Math.min(tries.count, steps.length - 1)];
-  const seconds = document.hidden ? Math.max(shown, HIDDEN_S) : shown;
+  tries = nextTries(tries, state);
   clearTimeout(timer);
-  timer = setTimeout(look, seconds * 1000 * (1 + JITTER * (2 * Math.random() - 1)));
+  timer = setTimeout(look, waitS(tries, document.hidden) * 1000);
 }
 
 document.addEventListener("visibilitychange", () => {
@@ -154,7 +129,7 @@ function failed(kind) {
     say("unplayable", answered.words);
     return again("closed");
   }
-  if (played) tries = { state: "", count: 0 };
+  if (played) tries = NO_TRIES;
   if (!isSaid("paused")) say("looking");
   again("live");
 }
@@ -192,7 +167,7 @@ video.addEventListener("ended", () => {
 
 function plays() {
   say("live");
-  if (performance.now() - moved.since > STEADY_MS) tries = { state: "", count: 0 };
+  if (performance.now() - moved.since > STEADY_MS) tries = NO_TRIES;
 }
 
 /* ---- what is said ---- */
@@ -201,16 +176,15 @@ const isSaid = (state) => player.dataset.state === state;
 
 /** `words`: the server's own for this stream, in place of ours. */
 function say(state, words = "") {
-  const [ours, next] = SAID[state] ?? ["", ""];
-  const [what, more] = [words || ours, words && ENDS.has(state) ? "" : next];
+  const [what, more] = sayings(state, words);
   player.dataset.state = state;
   part("say").hidden = state === "live";
   part("say").querySelector(".ring").hidden = state !== "looking" && state !== "paused" && state !== "unreachable";
-  setText(part("say-what"), state === "looking" ? "Connecting" : what);
-  setText(part("say-more"), state === "looking" ? "" : more);
+  setText(part("say-what"), what);
+  setText(part("say-more"), more);
   part("again").hidden = state !== "unreachable";
   const line = part("state");
-  if (line) setText(line, STATES[state] ?? (state === "paused" ? "Interrupted" : ""));
+  if (line) setText(line, stateWord(state));
   const note = state === "live" && !video.videoWidth ? answered.words || "Sound only: there is no picture." : "";
   setText(part("note"), note);
   part("note").hidden = note === "";

@@ -3,12 +3,12 @@
 
 import { Chart, ChartGroup, listenToTable } from "./charts.js";
 import { element, icon, pageData, setText, svg } from "./dom.js";
-import { day, number, time, utcDay } from "./format.js";
+import { number } from "./format.js";
+import { edgesOf, slotWords, spread, tallest } from "./slots.js";
 import { colour } from "./theme.js";
-import { offset, zone } from "./zone.js";
+import { zone } from "./zone.js";
 
 const POLL_MS = 1000;
-const DAY_S = 86400;
 const LOOKS = [
   ["--series", []],
   ["--series-2", [8, 3]],
@@ -18,24 +18,8 @@ const LOOKS = [
 ]; // Of a line: its colour's token, its dashes in px.
 const WIDTH = 1.75;
 
-/** Options of a Chart whose points are hours or days, which are of UTC. `data`: from and step, in seconds. */
-function axisOptions({ from, step }) {
-  const byDay = step >= DAY_S;
-  const slot = (at) => from + Math.floor((at - from) / step) * step;
-  return {
-    unit: "kbit/s",
-    top: 100,
-    ticks: 4,
-    axis: true,
-    nowWord: byDay ? "last day" : "last hour",
-    utc: byDay,
-    tick: (at, apart) => {
-      if (byDay) return utcDay(at);
-      return apart >= DAY_S || (at + offset(at)) % DAY_S === 0 ? day(at) : time(at).slice(0, 5);
-    },
-    moment: (at) => (byDay ? utcDay(slot(at)) : `${day(slot(at))}, ${time(slot(at)).slice(0, 5)}`),
-  };
-}
+/** Options of a Chart whose points are hours or days. `data`: from and step, in seconds. */
+const axisOptions = (data) => ({ unit: "kbit/s", top: 100, ticks: 4, axis: true, ...slotWords(data) });
 
 /**
  * A choice from a list shows the page anew at once; so does a stream that was typed and is one of the known. Where the
@@ -85,29 +69,6 @@ function listenToHappenings(group, times) {
   }
 }
 
-/** A value for each slot becomes one at its middle, and at the outer edges of each run: an hour alone is a short line. */
-function spread({ from, until, step, p5, p50, p95 }) {
-  const out = { times: [], p5: [], p50: [], p95: [] };
-  const put = (at, index) => {
-    out.times.push(at);
-    out.p5.push(index === null ? null : p5[index]);
-    out.p50.push(index === null ? null : p50[index]);
-    out.p95.push(index === null ? null : p95[index]);
-  };
-  p50.forEach((value, index) => {
-    const start = from + index * step;
-    const end = Math.min(start + step, until); // What goes on now ends now.
-    if (value === null) {
-      put((start + end) / 2, null);
-      return;
-    }
-    if (index === 0 || p50[index - 1] === null) put(start, index);
-    put((start + end) / 2, index);
-    if (index === p50.length - 1 || p50[index + 1] === null) put(end - 1, index);
-  });
-  return out;
-}
-
 /** While a run goes on, its part of the page is fetched each second; when it has ended, the page with its results. */
 async function follow() {
   const run = document.getElementById("run");
@@ -148,14 +109,10 @@ class Overlay extends Chart {
   /** `values` of each line are by slot; null is a gap. */
   showLines(lines, { from, until, step, onMove }) {
     this.lines = lines;
-    this.edges = lines[0].values.map((_value, index) => [from + index * step, Math.min(from + (index + 1) * step, until)]);
+    this.edges = edgesOf(lines[0].values.length, { from, until, step });
     this.onMove = onMove;
     const times = this.edges.map(([start, end]) => (start + end) / 2);
-    const tallest = times.map((_time, index) => {
-      const known = lines.map((line) => line.values[index]).filter((value) => value !== null);
-      return known.length ? Math.max(...known) : null;
-    });
-    this.show({ times, values: tallest, range: [from, until] });
+    this.show({ times, values: tallest(lines.map((line) => line.values)), range: [from, until] });
   }
 
   paintLine() {

@@ -1,23 +1,18 @@
 // A group of charts on one time axis and one crosshair, drawn by uPlot (a classic script that sets window.uPlot).
 // Trouble stands up: what is out of its limits is drawn thicker as well as in the health's colour.
 
-import { HEADROOM, levelOf, nearest, niceScale, takeRow } from "./chartscale.js";
+import { levelOf, nearest, takeRow, tickWords, timeStep, timeTicks, valueScale, valueWords } from "./chartscale.js";
 import { setText } from "./dom.js";
-import { number, time } from "./format.js";
+import { time } from "./format.js";
 import { colour, onColoursChanged } from "./theme.js";
-import { moment, offset } from "./zone.js";
 
 const GUTTER = 44; // All sizes in CSS px at a root font of 16 px.
 const AXIS = 20;
 const TOP = 8;
-const TICK_APART = 64;
-const MOST_TICKS = 14; // More are no easier to read, however wide the page.
 const DIGIT = 6.2;
 const LABEL_ROW = 13;
 const LABEL_ROWS = 3; // Of marks that are close together; what fits into none has its line alone.
-const MANY = 10_000; // From here on a scale is in thousands.
 const LINE = { ok: 1.5, warn: 2.25, bad: 2.75 };
-const STEPS_S = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
 const TOKENS = [
   "--text", "--text-2", "--text-3", "--grid", "--band", "--sunken",
   "--surface", "--series", "--median", "--accent", "--warn-mark", "--bad-mark",
@@ -167,7 +162,7 @@ export class Chart {
           gap: 8 * scale,
           grid: { stroke: () => this.colours["--grid"], width: 1 },
           splits: () => this.yTicks,
-          values: (_plot, splits) => splits.map((value) => this.tickWords(value)),
+          values: (_plot, splits) => splits.map((value) => tickWords(value, this.yTicks.at(-1), this.options.tickDecimals)),
         },
       ],
       series: [{}, { stroke: colours["--series"], paths: () => null, points: { show: false } }],
@@ -215,10 +210,7 @@ export class Chart {
   show({ times, values, low = null, high = null, range, zones = [], marks = [], options = {} }) {
     Object.assign(this, { low, high, range, zones, marks });
     Object.assign(this.options, options);
-    const all = [...values, ...(high ?? []), ...(low ?? [])].filter((value) => value !== null && value !== undefined);
-    const top = Math.max(this.options.top, this.options.dashed ?? 0, this.options.band?.[1] ?? 0, ...all, 0);
-    this.yTicks = niceScale(Math.min(0, ...all), top || 1, this.options.ticks);
-    this.yTop = Math.max(this.yTicks.at(-1), top > this.yTicks.at(-1) * 0.97 ? top * HEADROOM : 0);
+    ({ ticks: this.yTicks, top: this.yTop } = valueScale([values, high, low], this.options));
     this.plot.setData([times, values], true);
     this.paintValue();
   }
@@ -226,31 +218,15 @@ export class Chart {
   /* ---- the time axis: round times only ---- */
 
   timeStep() {
-    const span = this.range[1] - this.range[0];
-    const fit = Math.floor(this.plot.bbox.width / uPlot.pxRatio / (TICK_APART * this.scale));
-    const room = Math.max(2, Math.min(fit, MOST_TICKS));
-    return STEPS_S.find((step) => span / step <= room) ?? STEPS_S.at(-1);
+    return timeStep(this.range[1] - this.range[0], this.plot.bbox.width / uPlot.pxRatio, this.scale);
   }
 
   timeTicks() {
     const step = this.timeStep();
-    const ticks = [];
     // A label stands in the middle below its time: the last one has to fit before the right edge.
     const perPixel = (this.range[1] - this.range[0]) / (this.plot.bbox.width / uPlot.pxRatio);
     const fits = (at) => this.range[1] - at >= (this.options.tick(at, step).length * DIGIT * this.scale * perPixel) / 2;
-    const [before, atOf] = this.options.utc ? [0, (local) => local] : [offset(this.range[0]), moment];
-    for (let local = Math.ceil((this.range[0] + before) / step) * step; ; local += step) {
-      const at = atOf(local);
-      if (at > this.range[1] || !fits(at)) return ticks;
-      if (at >= this.range[0] && at > (ticks.at(-1) ?? -Infinity)) ticks.push(at);
-    }
-  }
-
-  /** The gutter has room for four digits. */
-  tickWords(value) {
-    const { tickDecimals } = this.options;
-    if (this.yTicks.at(-1) < MANY) return number(value, tickDecimals);
-    return value ? `${number(value / 1000, value % 1000 ? 1 : 0)}k` : "0";
+    return timeTicks(this.range, step, { fits, utc: Boolean(this.options.utc) });
   }
 
   /* ---- canvas; all positions in its own pixels ---- */
@@ -420,11 +396,7 @@ export class Chart {
     if (!this.output.firstElementChild)
       this.output.append(document.createElement("small"), document.createElement("span"));
     setText(this.output.firstElementChild, `${at === null ? this.options.nowWord : this.options.moment(at)} `);
-    const text =
-      value === null || value === undefined
-        ? "no data"
-        : number(value, this.options.decimals) + (this.options.unit ? `\u00a0${this.options.unit}` : "");
-    setText(this.output.lastElementChild, text);
+    setText(this.output.lastElementChild, valueWords(value, this.options));
   }
 
   onKey(event) {

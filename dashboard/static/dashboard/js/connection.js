@@ -9,6 +9,7 @@ import { isUtc, offsetWords } from "./zone.js";
 const BACKOFF_S = [1, 2, 4, 8, 15];
 const JITTER = 0.2;
 const SILENCE_CHECK_MS = 1000;
+const CLOCK_CHANGED_S = 5; // Offsets that differ by more are of a clock that was set, not of a slow way.
 // Close codes of the server's consumers that no further try can heal.
 const REFUSALS = { 4401: "logged-out", 4403: "not-allowed", 4404: "no-stream", 4429: "too-many" };
 
@@ -20,6 +21,39 @@ const REFUSED = {
   "no-stream": "The stream was removed; figures below are the last known.",
   "too-many": "Too many pages are open in this browser: close some, then load this one again.",
 };
+
+/** How long to wait before the next try, after that many in a row have failed. `random` is from 0 to 1. */
+export function backoffS(tries, random = Math.random()) {
+  return BACKOFF_S[Math.min(tries, BACKOFF_S.length - 1)] * (1 + JITTER * (2 * random - 1));
+}
+
+/** The words of the banner for a stale page, at `ownMs` of our own clock. `state` is a LiveSocket's. */
+export function staleWords({ since, retryAt, refused }, ownMs) {
+  const wait = Math.ceil((retryAt - ownMs) / 1000);
+  return {
+    since: `Stale since ${isUtc ? time(since) : timeWithUtc(since)}.`,
+    problem: REFUSED[refused] ?? LOST,
+    next: refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.",
+    button: refused === "logged-out" ? "Log in" : refused ? "Load again" : "Try now",
+  };
+}
+
+/** The server's clock, as far as its messages tell. All times are in seconds since the epoch; `own` is our own clock. */
+export class ServerClock {
+  offset = 0;
+  best = null;
+
+  /** Take in a message that was sent `at`: the one that took the shortest way has the best offset. */
+  take(at, own) {
+    const offset = at - own;
+    if (this.best === null || offset > this.best || Math.abs(offset - this.best) > CLOCK_CHANGED_S) this.best = offset;
+    this.offset = this.best;
+  }
+
+  now(own) {
+    return own + this.offset;
+  }
+}
 
 /** Whoever uses it gets three states: "connecting", "live" and "stale" (since when, and when the next try is). */
 export class LiveSocket {
@@ -74,7 +108,7 @@ export class LiveSocket {
 
   /** The connection is gone, or never came. */
   lost() {
-    const seconds = BACKOFF_S[Math.min(this.tries, BACKOFF_S.length - 1)] * (1 + JITTER * (2 * Math.random() - 1));
+    const seconds = backoffS(this.tries);
     this.tries += 1;
     this.stale(Date.now() + seconds * 1000);
     this.timer = setTimeout(() => this.open(), seconds * 1000);
@@ -123,8 +157,7 @@ export class LinkView {
     this.badges = [...document.querySelectorAll("[data-link]")];
     this.banner = document.getElementById("stale");
     this.state = { link: "connecting" };
-    this.offset = 0;
-    this.best = null;
+    this.clock = new ServerClock();
     document.addEventListener("click", (event) => {
       if (event.target.closest("[data-do='reconnect']")) this.onRetry?.();
     });
@@ -134,14 +167,12 @@ export class LinkView {
   /** The time of the server, as far as its messages told it. It stands still while the figures are stale. */
   now() {
     if (this.state.link === "stale") return this.state.since;
-    return Date.now() / 1000 + this.offset;
+    return this.clock.now(Date.now() / 1000);
   }
 
-  /** A message that was sent `at`: the one that took the shortest way has the best offset. */
+  /** A message arrived that was sent `at`. */
   received(at) {
-    const offset = at - Date.now() / 1000;
-    if (this.best === null || offset > this.best || Math.abs(offset - this.best) > 5) this.best = offset;
-    this.offset = this.best;
+    this.clock.take(at, Date.now() / 1000);
     this.paint();
   }
 
@@ -152,7 +183,7 @@ export class LinkView {
   }
 
   paint() {
-    const { link, since, retryAt, refused } = this.state;
+    const { link, since } = this.state;
     const at = link === "stale" ? since : link === "live" ? this.now() : null;
     for (const badge of this.badges) {
       badge.dataset.link = link;
@@ -164,15 +195,12 @@ export class LinkView {
     if (!this.banner) return;
     this.banner.hidden = link !== "stale";
     if (link !== "stale") return;
-    const [since_, problem, next] = this.banner.querySelectorAll("[data-part]");
-    setText(since_, `Stale since ${isUtc ? time(since) : timeWithUtc(since)}.`);
-    setText(problem, REFUSED[refused] ?? LOST);
-    const wait = Math.ceil((retryAt - Date.now()) / 1000);
-    setText(next, refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
-    setText(
-      this.banner.querySelector("button"),
-      refused === "logged-out" ? "Log in" : refused ? "Load again" : "Try now",
-    );
+    const words = staleWords(this.state, Date.now());
+    const [sinceNode, problem, next] = this.banner.querySelectorAll("[data-part]");
+    setText(sinceNode, words.since);
+    setText(problem, words.problem);
+    setText(next, words.next);
+    setText(this.banner.querySelector("button"), words.button);
   }
 }
 

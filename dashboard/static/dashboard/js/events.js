@@ -52,6 +52,32 @@ export function describeEvent(event, plays = false) {
   };
 }
 
+const keyOf = (event) => `${event.session_id} ${event.sequence}`;
+
+/** Add events to those that are known, and keep the latest ones: a map by session and sequence, the newest first. */
+export function mergedEvents(known, events) {
+  const merged = new Map(known);
+  for (const event of events) merged.set(keyOf(event), { ...event, at: seconds(event.at) });
+  const sorted = [...merged.values()].sort((a, b) => b.at - a.at || b.sequence - a.sequence).slice(0, MAX_EVENTS);
+  return new Map(sorted.map((event) => [keyOf(event), event]));
+}
+
+/** The rows of a feed, each {event} or {day}: a heading stands before the events of each day except `today`. */
+export function rowsByDay(events, today) {
+  let shown = today;
+  const rows = [];
+  for (const event of events) {
+    const on = day(event.at);
+    if (on !== shown) rows.push({ day: on });
+    shown = on;
+    rows.push({ event });
+  }
+  return rows;
+}
+
+/** The place of the last event up to a moment, by the events' times, the newest first; -1 if there is none. */
+export const placeAt = (times, at) => times.findIndex((time) => time <= at + POINTED_S);
+
 /** The feed of events, newest first. A heading parts the days. */
 export class Feed {
   /**
@@ -80,29 +106,18 @@ export class Feed {
   }
 
   add(events) {
-    for (const event of events)
-      this.events.set(`${event.session_id} ${event.sequence}`, { ...event, at: seconds(event.at) });
-    const sorted = [...this.events.values()]
-      .sort((a, b) => b.at - a.at || b.sequence - a.sequence)
-      .slice(0, MAX_EVENTS);
-    this.events = new Map(sorted.map((event) => [`${event.session_id} ${event.sequence}`, event]));
-    this.none.hidden = sorted.length > 0;
-    const today = day(Date.now() / 1000);
-    let shownDay = today;
-    const rows = [];
-    for (const event of sorted) {
-      const on = day(event.at);
-      if (on !== shownDay) rows.push(element("li", { class: "day" }, on));
-      shownDay = on;
-      rows.push(this.row(event));
-    }
-    this.list.replaceChildren(...rows);
+    this.events = mergedEvents(this.events, events);
+    this.none.hidden = this.events.size > 0;
+    const rows = rowsByDay(this.events.values(), day(Date.now() / 1000));
+    this.list.replaceChildren(
+      ...rows.map(({ event, day: on }) => (event ? this.row(event) : element("li", { class: "day" }, on))),
+    );
   }
 
   /** Marks what happened at the moment, or last before it, and brings it into view within the list. */
   point(at) {
     const rows = [...this.list.querySelectorAll("[data-at]")];
-    const found = at === null ? null : (rows.find((row) => Number(row.dataset.at) <= at + POINTED_S) ?? null);
+    const found = at === null ? null : rows[placeAt(rows.map((row) => Number(row.dataset.at)), at)];
     for (const row of rows) row.toggleAttribute("data-pointed", row === found);
     const box = this.list.parentElement;
     if (found) box.scrollTop += found.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;

@@ -2,13 +2,12 @@
 
 import { csrfToken, openForm } from "./actions.js";
 import { element, icon, setAttribute, setText } from "./dom.js";
-import { count, day, duration, seconds, time, timeWithUtc } from "./format.js";
-import { acknowledges, health } from "./health.js";
+import { health } from "./health.js";
+import { ackWords, levelCounts, openWords, silenceWords, sortedWithAcks } from "./issuewords.js";
+import { silencesAt } from "./marks.js";
 import { atMoment } from "./moments.js";
-import { isUtc } from "./zone.js";
 
-const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
-const moment = (at) => (day(at) === day(Date.now() / 1000) ? clock(at) : `${day(at)}, ${clock(at)}`);
+const ownNow = () => Date.now() / 1000;
 
 export class Issues {
   /**
@@ -43,15 +42,8 @@ export class Issues {
 
   /** `page`: of the session on air, to which the time leads at which an issue opened. */
   paint(stream, now, page) {
-    const issues = stream.issues
-      .map((issue) => ({ issue, ack: this.ackOf(issue, stream.session_id) }))
-      .sort(
-        (a, b) =>
-          health(a.issue.level).rank - health(b.issue.level).rank ||
-          Boolean(a.ack) - Boolean(b.ack) ||
-          a.issue.since - b.issue.since,
-      );
-    const mutes = this.mutes.filter((mute) => mute.until === null || mute.until > now);
+    const issues = sortedWithAcks(stream, this.acks);
+    const mutes = silencesAt(this.mutes, now);
     const signature = JSON.stringify([issues, mutes]);
     if (signature !== this.painted) {
       this.painted = signature;
@@ -64,32 +56,16 @@ export class Issues {
     }
     issues.forEach(({ issue }, index) => {
       const since = this.list.children[index].querySelector(".since a");
-      setText(since, `open for ${duration(now - issue.since)}`);
+      setText(since, openWords(issue, now));
       setAttribute(since, "href", page ? atMoment(page, issue.since) : null);
     });
   }
 
-  ackOf(issue, session) {
-    return this.acks.find(
-      (ack) => ack.session_id === session && acknowledges({ ...ack.detail, check: ack.code }, issue),
-    );
-  }
-
   paintCounts(issues) {
-    const bad = issues.filter((issue) => issue.level === "bad").length;
-    const chips = [
-      ["bad", bad, `${bad} bad`],
-      ["warning", issues.length - bad, count(issues.length - bad, "warning")],
-    ];
-    this.card
-      .querySelector("[data-field=issue-counts]")
-      .replaceChildren(
-        ...chips
-          .filter(([, n]) => n)
-          .map(([level, , words]) =>
-            element("span", { class: `chip ${health(level).icon}` }, icon(health(level).icon), words),
-          ),
-      );
+    const chips = levelCounts(issues).map(([level, words]) =>
+      element("span", { class: `chip ${health(level).icon}` }, icon(health(level).icon), words),
+    );
+    this.card.querySelector("[data-field=issue-counts]").replaceChildren(...chips);
   }
 
   /** The same issues with other figures: only words change, so that a focused button keeps its focus. */
@@ -151,13 +127,7 @@ export class Issues {
   }
 
   ackLine(ack) {
-    const note = ack.description ? `: “${ack.description}”` : "";
-    return element(
-      "p",
-      { class: "ack" },
-      icon("check"),
-      element("span", {}, `Acknowledged by ${ack.detail.by} at ${moment(seconds(ack.at))}${note}`),
-    );
+    return element("p", { class: "ack" }, icon("check"), element("span", {}, ackWords(ack, ownNow())));
   }
 
   actions(issue, ack) {
@@ -172,15 +142,9 @@ export class Issues {
     return actions;
   }
 
-  muteRow({ check, of, until, note, by }) {
-    const what = [check && `“${this.checks[check]?.name ?? check}”`, of].filter(Boolean).join(", ");
-    const words = [
-      `Silenced ${until === null ? "until somebody lifts it" : `until ${moment(until).replace(/(\d\d:\d\d):00/g, "$1")}`}`,
-      by ? ` by ${by}` : "",
-      what ? ` (${what})` : "",
-      note ? `: ${note}` : ".",
-    ].join("");
-    const row = element("li", {}, icon("mute"), element("span", {}, words));
+  muteRow(mute) {
+    const { check, of } = mute;
+    const row = element("li", {}, icon("mute"), element("span", {}, silenceWords(mute, this.checks, ownNow())));
     // One of more than this stream is lifted where alerts are.
     const lift = !of && document.getElementById("lift-act")?.content.firstElementChild.cloneNode(true);
     if (lift) {

@@ -4,8 +4,8 @@
 import { openDialog } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { element, icon, pageData, setText } from "./dom.js";
-import { bitrate, number, timeWithUtc, unit } from "./format.js";
 import { health } from "./health.js";
+import { NODE_FIGURES } from "./nodefigures.js";
 import { refreshParts } from "./refresh.js";
 import { SPAN_S, Sparkline } from "./sparkline.js";
 
@@ -16,26 +16,6 @@ const GONE_S = 5; // A node that says nothing for so long has no figures.
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
 const views = new Map(); // By a node's name.
-
-function telemetryWords(records) {
-  if (!records) return "–";
-  if (records.telemetry_failing_since) return `Failing since ${timeWithUtc(records.telemetry_failing_since)}`;
-  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "OK";
-}
-
-const FIGURES = {
-  in_kbps: (node) => bitrate(node.in_kbps),
-  out_kbps: (node) => bitrate(node.out_kbps),
-  cpu_percent: (node) => unit(node.cpu_percent, "%"),
-  publishers: (node) => number(node.publishers),
-  players: (node) => (node.viewers ? `${number(node.players)}, ${number(node.viewers)} by HLS` : number(node.players)),
-  connections: (node) => number(node.connections),
-  relaying: (node) => number(node.relaying),
-  disk_free_percent: (node) => unit(node.disk_free_percent, "%"),
-  loop_delay_ms: (node) => unit(node.loop_delay_ms, "ms", 1),
-  history_waiting: (node) => number(node.records?.history_waiting),
-  telemetry: (node) => telemetryWords(node.records),
-};
 
 class NodeView {
   constructor(host) {
@@ -49,7 +29,7 @@ class NodeView {
 
   take(node) {
     this.at = node.at;
-    for (const field of this.fields) setText(field, FIGURES[field.dataset.figure](node));
+    for (const field of this.fields) setText(field, NODE_FIGURES[field.dataset.figure](node));
     for (const [name, spark, points] of this.sparks) {
       points.push({ at: node.at, kbps: node[name], health: "none" });
       while (points[0].at < node.at - SPAN_S - 2) points.shift();

@@ -37,8 +37,13 @@ export class Pushes {
   }
 }
 
+/** [look, word] for a target's state. */
+export function lookOf({ state, failure }) {
+  return state === "stopped" && failure ? FAILED : (LOOK[state] ?? LOOK.stopped);
+}
+
 function paintRow(row, view, now) {
-  const [look, word] = view.state === "stopped" && view.failure ? FAILED : (LOOK[view.state] ?? LOOK.stopped);
+  const [look, word] = lookOf(view);
   const chip = row.querySelector("[data-field=state]");
   if (chip.textContent.trim() !== word) {
     chip.className = `chip ${look}`;
@@ -59,7 +64,8 @@ function paintRow(row, view, now) {
   );
 }
 
-function figures(view, now) {
+/** How a target does: "2,612 kbit/s for 1 min 15 s, 2 s behind", "again in 4 s". */
+export function figures(view, now) {
   const since = view.since ? duration(now - view.since) : "";
   if (view.state === "live") {
     const behind = view.behind_ms >= 1000 ? `, ${duration(view.behind_ms / 1000)} behind` : "";

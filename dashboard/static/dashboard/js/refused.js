@@ -7,8 +7,8 @@ import { number } from "./format.js";
 const COOKIE = "refused_seen";
 const KEPT_S = 24 * 3600;
 
-export function refusedSeenAt() {
-  const found = document.cookie.split("; ").find((each) => each.startsWith(`${COOKIE}=`));
+export function refusedSeenAt(cookies = document.cookie) {
+  const found = cookies.split("; ").find((each) => each.startsWith(`${COOKIE}=`));
   return Number(found?.slice(COOKIE.length + 1)) || 0;
 }
 

@@ -9,6 +9,7 @@ const FPS_LOW = 0.9;
 const FPS_BAD = 0.6;
 const GAP_S = 2.6;
 const DAY_S = 86400;
+const APART = 0.1; // Two totals that are further apart differ.
 
 /** By a chart's name: the column that it draws, and its options. */
 export const CHARTS = {
@@ -30,6 +31,29 @@ export function expectations({ target, metadata }) {
       : {},
     fps: nominal ? { top: nominal, limits: { warnBelow: FPS_LOW * nominal, badBelow: FPS_BAD * nominal } } : { top: 30 },
   };
+}
+
+/**
+ * One column of a session on a grid of times since its begin, `step` seconds apart: for each span the mean of the values
+ * that are known, else null.
+ */
+export function onGrid(session, begin, name, { length, step }) {
+  const sums = Array.from({ length }, () => [0, 0]);
+  session.at.forEach((at, place) => {
+    const value = session.values[name][place];
+    const slot = sums[Math.floor((at - begin) / step)];
+    const middle = at + session.step_s / 2;
+    const silent = session.gaps.some(([from, to]) => middle > from && middle < to);
+    if (value === null || value === undefined || !slot || silent) return;
+    slot[0] += name === "drift_dev" ? Math.abs(value) : value;
+    slot[1] += 1;
+  });
+  return sums.map(([sum, n]) => (n ? sum / n : null));
+}
+
+/** True if two totals are more than a tenth apart, or only one is known. */
+export function differs(a, b) {
+  return a === null || b === null ? a !== b : Math.abs(a - b) > APART * Math.max(Math.abs(a), Math.abs(b));
 }
 
 /** Words of a time on an axis: the day too, where it lasts longer than one. */

@@ -4,7 +4,7 @@
 import { ChartGroup, listenToTable } from "./charts.js";
 import { element, icon, pageData, setText } from "./dom.js";
 import { clock, duration, number } from "./format.js";
-import { CHART_NAMES, CHARTS } from "./sessioncharts.js";
+import { CHART_NAMES, CHARTS, differs, onGrid } from "./sessioncharts.js";
 
 const POINTS = 400;
 const TITLES = {
@@ -22,28 +22,12 @@ const TOTALS = [
   ["Dropped frames (estimate)", "missing_frames", number],
   ["Peak players", "most_players", number],
 ];
-const APART = 0.1;
 
 const boot = pageData("boot");
 const part = (id) => document.getElementById(id);
 const charts = new ChartGroup();
 const step = Math.max(1, Math.ceil(boot.span / POINTS));
 const times = Array.from({ length: Math.ceil(boot.span / step) + 1 }, (_, index) => index * step);
-
-/** One column of one session on the grid: of each span the mean of what is known of it. */
-function onGrid(session, begin, name) {
-  const sums = times.map(() => [0, 0]);
-  session.at.forEach((at, place) => {
-    const value = session.values[name][place];
-    const slot = sums[Math.floor((at - begin) / step)];
-    const middle = at + session.step_s / 2;
-    const silent = session.gaps.some(([from, to]) => middle > from && middle < to);
-    if (value === null || value === undefined || !slot || silent) return;
-    slot[0] += name === "drift_dev" ? Math.abs(value) : value;
-    slot[1] += 1;
-  });
-  return sums.map(([sum, n]) => (n ? sum / n : null));
-}
 
 function figure(name, side) {
   const words = `${TITLES[name]} of ${side}`;
@@ -88,12 +72,12 @@ function paintTable(columns) {
 function paintTotals(both) {
   const rows = TOTALS.map(([name, total, words]) => {
     const [a, b] = both.map((session) => session.totals[total]);
-    const differs = a === null || b === null ? a !== b : Math.abs(a - b) > APART * Math.max(Math.abs(a), Math.abs(b));
-    const mark = differs ? element("span", { class: "chip plain" }, icon("compare"), "differs") : null;
+    const isOther = differs(a, b);
+    const mark = isOther ? element("span", { class: "chip plain" }, icon("compare"), "differs") : null;
     const show = (value) => (value === null ? "–" : words(value));
     return element(
       "tr",
-      { class: differs ? "differs" : null },
+      { class: isOther ? "differs" : null },
       element("td", { class: "sub" }, name),
       element("td", {}, show(a)),
       element("td", {}, show(b)),
@@ -114,7 +98,7 @@ async function load() {
   try {
     const both = await Promise.all(boot.data.map(read));
     const columns = Object.fromEntries(
-      CHART_NAMES.map((name) => [name, both.map((session, index) => onGrid(session, boot.begins[index], CHARTS[name][0]))]),
+      CHART_NAMES.map((name) => [name, both.map((session, index) => onGrid(session, boot.begins[index], CHARTS[name][0], { length: times.length, step }))]),
     );
     paintTotals(both);
     const missing = both.map((session, index) => (session.at.length ? "" : `Nothing is kept of what was measured of ${"AB"[index]}.`));

@@ -2,13 +2,13 @@
 // the installation is down, and since when. With that come the rail's counts of bad streams and of refused connections.
 
 import { listenToActions, openDialog } from "./actions.js";
+import { remakeInOwnZone } from "./browserzone.js";
 import { element, icon, setText } from "./dom.js";
 import { duration, seconds, timeWithUtc } from "./format.js";
 import { showBadCount } from "./health.js";
 import { refreshMarked } from "./refresh.js";
 import { showRefusedCount } from "./refused.js";
 import { listenToKeys } from "./shortcuts.js";
-import { remakeInOwnZone } from "./zone.js";
 
 const ASK_MS = 3000;
 const LIMIT_MS = 8000;

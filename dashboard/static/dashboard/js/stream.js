@@ -4,7 +4,7 @@ import { openForm } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { element, icon, pageData, setAttribute, setText } from "./dom.js";
 import { Feed, listenToCodes } from "./events.js";
-import { bitrateParts, count, duration, number, seconds, unit } from "./format.js";
+import { seconds } from "./format.js";
 import { healthOf } from "./health.js";
 import { Issues } from "./issues.js";
 import { compareMetadata, metadataRow } from "./metadata.js";
@@ -12,7 +12,18 @@ import { atMoment, showLink } from "./moments.js";
 import { Preview } from "./preview.js";
 import { isPushEvent, Pushes } from "./pushes.js";
 import { refreshParts, throttle } from "./refresh.js";
-import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
+import { Samples } from "./samples.js";
+import { StreamCharts } from "./streamcharts.js";
+import {
+  nextStream,
+  pictureWords,
+  playersWords,
+  relaysWords,
+  slowestWords,
+  tileWords,
+  upWords,
+  waitingWords,
+} from "./streamwords.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
@@ -93,16 +104,9 @@ function apply(message) {
 const refresh = () => refreshParts(RENDERED).then(paint);
 const refreshSoon = throttle(refresh, SOON_MS, LATE_MS);
 
-const OFFLINE = { state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
-
 function take(next) {
   const before = stream;
-  stream = next ?? { ...(stream ?? {}), ...OFFLINE };
-  if (before && stream.state !== "live") {
-    // What is off air keeps its target, against which its last minutes stay judged.
-    stream.target_kbps ??= before.target_kbps;
-    if (!Object.keys(stream.metadata ?? {}).length) stream.metadata = before.metadata;
-  }
+  stream = nextStream(before, next);
   if (before && before.state !== stream.state) {
     refreshSoon();
     announce(STATES[stream.state]);
@@ -160,80 +164,26 @@ function paintHead(now, onAir) {
     fields.health.className = `chip ${style.icon}`;
     fields.health.replaceChildren(icon(style.icon), words);
   }
-  const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
-  const up = stream.state === "live" ? "Live" : "Connected";
-  setText(fields.up, since === null ? "Live" : `${up} for ${duration(since)}`);
-  const viewers = stream.viewers ? `, ${number(stream.viewers)} by HLS` : "";
-  setText(fields.players, count(stream.players ?? 0, "player") + viewers);
+  setText(fields.up, upWords(stream, now));
+  setText(fields.players, playersWords(stream));
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
-  const relays = (stream.relayed_to ?? []).map((to) => `${to.node} (${count(to.players, "player")})`);
-  setText(fields.relays, relays.length ? `relayed by ${relays.join(", ")}` : "");
-  fields.relays.parentElement.hidden = !relays.length;
-  setText(fields.waiting, waitingWords(now));
+  const relays = relaysWords(stream);
+  setText(fields.relays, relays);
+  fields.relays.parentElement.hidden = !relays;
+  setText(fields.waiting, waitingWords(stream, now));
   for (const part of document.querySelectorAll("[data-only-live]")) part.hidden = !onAir;
   for (const part of document.querySelectorAll("[data-of-session]"))
     part.hidden = part.dataset.ofSession !== stream.session_id;
   if (kick) kick.hidden = !onAir;
 }
 
-function waitingWords(now) {
-  if (stream.state === "waiting" && stream.session_id) {
-    const since = stream.since ? `, ${duration(now - stream.since)} ago` : "";
-    return `An encoder connected${since}, but has sent no media. Start streaming in it.`;
-  }
-  const itself = "This page shows the live stream by itself.";
-  if (stream.state === "waiting")
-    return `${count(stream.players, "player waits", "players wait")} for it. Start streaming. ${itself}`;
-  return `Start streaming. ${itself}`;
-}
-
 /** The figures of this second, each with its limit beside it. */
 function paintTiles() {
   const tiles = section("tiles");
-  const nominal = nominalFps(stream);
-  const claimed = stream.metadata?.audiodatarate;
-  const [out, outUnit] = bitrateParts(stream.out_kbps);
-  const slow = stream.slow_players
-    ? [`${number(stream.slow_players)} slow`, ...droppedWords(stream.dropped_frames)]
-    : ["none slow"];
-  if (stream.viewers) slow.unshift(`${number(stream.viewers)} by HLS`);
-  const words = {
-    video_kbps: number(stream.video_kbps),
-    "video-limit": stream.target_kbps ? `of ${number(stream.target_kbps)}, 5 s mean` : "5 s mean",
-    audio_kbps: number(stream.audio_kbps),
-    "audio-limit": positive(claimed) ? `of ${number(claimed)}, 5 s mean` : "5 s mean",
-    fps: number(stream.fps, 1),
-    "fps-limit": nominal ? `of ${number(nominal, nominal % 1 ? 2 : 0)}` : "as received",
-    keyframe_interval: number(stream.keyframe_interval, 1),
-    "keyframe-limit": atMost(boot.limits.gop_long, "s"),
-    missing_frames_est: number(stream.missing_frames_est),
-    rtt_ms: number(stream.rtt_ms, stream.rtt_ms < 10 ? 1 : 0),
-    "rtt-limit": atMost(boot.limits.rtt_high, "ms"),
-    out_kbps: out,
-    "out-unit": outUnit,
-    "players-tile": number(stream.players),
-    slow: slow.join(", "),
-  };
-  for (const [name, text] of Object.entries(words)) setText(tiles.querySelector(`[data-field="${name}"]`), text);
-  tiles.querySelector("[data-field=slow]").title = stream.slowest
-    .map(
-      ({ session_id: id, queued_ms: behind, dropped_video: video, dropped_audio: audio }) =>
-        `${id.slice(0, 8)}: ${unit(behind / 1000, "s", 1)} behind, ${count(video, "video frame")} and ${count(audio, "audio frame")} dropped`,
-    )
-    .join("\n");
-}
-
-const droppedWords = (frames) => (frames ? [`${count(frames, "frame")} dropped in the last minute`] : []);
-const positive = (value) => typeof value === "number" && value > 0;
-const atMost = (limit, name) => {
-  const bound = limit?.warning ?? limit?.bad ?? null;
-  return bound === null ? "" : `limit ${unit(bound, name, bound % 1 ? 1 : 0)}`;
-};
-
-function pictureWords({ media, fps }) {
-  const size = media.width ? `${media.width} × ${media.height}` : "";
-  return [size, unit(fps, "fps", 1, "")].filter(Boolean).join(", ");
+  for (const [name, text] of Object.entries(tileWords(stream, boot.limits)))
+    setText(tiles.querySelector(`[data-field="${name}"]`), text);
+  tiles.querySelector("[data-field=slow]").title = slowestWords(stream);
 }
 
 /** The last picture's URL; it changes with the picture. */

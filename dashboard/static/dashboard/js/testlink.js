@@ -2,10 +2,10 @@
 // no server: it goes to ours in a header, and is the key to paste.
 
 import { listenToActions } from "./actions.js";
+import { remakeInOwnZone } from "./browserzone.js";
 import { say, showRefusals, showSteps, showWhether } from "./checklist.js";
 import { pageData, setText } from "./dom.js";
 import { day, timeWithUtc } from "./format.js";
-import { remakeInOwnZone } from "./zone.js";
 
 const WHOSE = { key: "With the key of this page, from ", address: "From your address, ", perhaps: "From " };
 const NO_LINK = "This address is not whole: something is missing behind #. Copy the link again, as it was sent to you.";

@@ -3,22 +3,22 @@
 import { Card } from "./card.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { element, pageData, setText } from "./dom.js";
-import { count, number } from "./format.js";
+import { count } from "./format.js";
 import { health, showBadCount } from "./health.js";
 import { Kiosk } from "./kiosk.js";
 import { onKey } from "./shortcuts.js";
 import { seeRefused, showRefusedCount } from "./refused.js";
 import { Streams } from "./streams.js";
-import { dropped, Drops } from "./walldrops.js";
-import { byName, Filters } from "./wallfilters.js";
+import { Drops, shownStream } from "./walldrops.js";
+import { Filters } from "./wallfilters.js";
 import { Fold } from "./wallfold.js";
+import { arranged, arrangedOffline, hasOtherAudience, isWorse, pathOf, wellWords } from "./wallorder.js";
 import { Dropped, Missing, NodeStrip, Refused, Strip } from "./wallstrips.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const TICK_MS = 1000;
 const NO_SESSION = "00000000-0000-0000-0000-000000000000"; // Stands for a session's id in the address of its page.
-const AUDIENCE_MS = 15_000; // So often it is looked anew which streams most watch,
-const AUDIENCE_SHARE = 0.1; // and only what changed by more than this moves a card.
+const AUDIENCE_MS = 15_000; // How often the wall looks which streams most people watch.
 const OUT_OF_SIGHT = 5; // Cards out of sight are kept true too, a part of them at each painting.
 
 const bootstrap = pageData("bootstrap");
@@ -44,8 +44,9 @@ let audienceAt = 0;
 let scheduled = false;
 const drops = new Drops();
 const refused = new Refused(nodes, bootstrap.attempts_url);
+const missing = new Missing(bootstrap.expected_url, streamUrl, (id) => streams.get(id)?.state === "live");
 const strip = new Strip(document.getElementById("strip"), [
-  new Missing(bootstrap.expected_url, streamUrl, (id) => streams.get(id)?.state === "live"),
+  missing,
   refused,
   new Dropped(drops, sessionUrl),
 ]);
@@ -67,14 +68,6 @@ const sight = new IntersectionObserver(
   { rootMargin: "200px" },
 );
 
-/** What is shown of a stream: what nodes say, or that it dropped. */
-function shownOf(id) {
-  const stream = streams.get(id);
-  if (stream) drops.heed(stream);
-  const drop = drops.open(id);
-  return drop && !(stream?.session_id === drop.id) ? dropped(drop, stream ?? cards.get(id)?.stream) : stream;
-}
-
 function put(stream) {
   offline.delete(stream.id);
   let card = cards.get(stream.id);
@@ -91,7 +84,7 @@ function put(stream) {
   card.update(stream, streams.marks.get(stream.id), link.now());
   if (card.placement === before) return;
   moved = true;
-  if (card.attention && former && health(stream.health).rank < health(former).rank) {
+  if (card.attention && isWorse(stream.health, former)) {
     announce(`${card.path}: ${health(stream.health).word}. ${stream.issues[0]?.title ?? ""}`);
     kiosk.interrupt();
   }
@@ -112,7 +105,7 @@ function remove(id) {
 function onMessage(message) {
   link.received(message.at);
   for (const id of new Set([...streams.take(message), ...drops.take(message)])) {
-    const stream = shownOf(id);
+    const stream = shownStream(id, streams.get(id), drops, cards.get(id)?.stream);
     if (stream && stream.state !== "offline") put(stream);
     else remove(id);
   }
@@ -197,7 +190,7 @@ function countAudiences(all = false) {
   audienceAt = performance.now();
   for (const card of cards.values()) {
     const { players } = card.stream;
-    if (!all && Math.abs(players - card.audience) <= Math.max(1, AUDIENCE_SHARE * card.audience)) continue;
+    if (!all && !hasOtherAudience(card)) continue;
     moved ||= card.audience !== players;
     card.audience = players;
   }
@@ -217,37 +210,20 @@ function paintRefused(now) {
 /** Which cards are shown, where, in which order, and how many there are. */
 function arrange() {
   moved = false;
-  const all = [...cards.values()].filter((card) => filters.fitsPlace(card));
-  const healths = all.map((card) => card.stream.health);
+  const { healths, attention, well } = arranged([...cards.values()], filters);
   filters.showCounts(healths);
   filters.showApplications([...cards.values()].map((card) => card.stream).concat([...offline.values()]));
   filters.showNodes([...cards.values()].map((card) => card.stream.node));
-  const shown = all.filter((card) => filters.fitsHealth(card.stream)).sort(filters.compare);
-  const attention = shown.filter((card) => card.attention);
-  const well = shown.filter((card) => !card.attention);
   place(parts.attention, attention, (list) => `${count(list.length, "stream")}, ${filters.orderWords}`);
   place(parts.well, well, wellWords);
   fold.apply(well, kiosk.on);
   parts["no-streams"].hidden = cards.size > 0;
-  parts["no-match"].hidden = cards.size === 0 || shown.length > 0;
+  parts["no-match"].hidden = cards.size === 0 || attention.length + well.length > 0;
   renderOffline();
   const bad = [...cards.values()].filter((card) => card.stream.health === "bad").length;
   showBadCount(bad);
   document.title = `${bad ? `(${bad} bad) ` : ""}Wall · rtmpweb`;
   kiosk.count(healths);
-}
-
-function wellWords(list) {
-  const good = list.filter((card) => card.stream.health === "good").length;
-  const waiting = list.filter((card) => card.stream.state === "waiting").length;
-  const others = list.length - good - waiting;
-  return [
-    good || !list.length ? `${number(good)} good` : "",
-    others ? `${number(others)} checking` : "",
-    waiting ? `${number(waiting)} waiting for media` : "",
-  ]
-    .filter(Boolean)
-    .join(", ");
 }
 
 /** Put the cards into a section in their order. Only those that stand wrong are moved; the focus stays where it was. */
@@ -268,10 +244,9 @@ function place(section, list, words) {
 
 let offlineSignature = "";
 function renderOffline() {
-  const list = [...offline.values()].filter((stream) => filters.fitsOffline(stream));
-  list.sort((a, b) => byName(filters.path(a), filters.path(b)));
+  const list = arrangedOffline([...offline.values()], filters);
   parts.offline.hidden = list.length === 0;
-  const signature = list.map((stream) => `${stream.app}/${stream.name}`).join("\n");
+  const signature = list.map(pathOf).join("\n");
   if (signature === offlineSignature) return;
   offlineSignature = signature;
   setText(parts.offline.querySelector(".sec span"), count(list.length, "stream"));
@@ -285,9 +260,9 @@ function renderOffline() {
           {
             class: "clip",
             href: streamUrl(stream),
-            title: `${stream.app}/${stream.name}`,
+            title: pathOf(stream),
             "data-step": true,
-            "data-stream": `${stream.app}/${stream.name}`,
+            "data-stream": pathOf(stream),
             "data-state": "offline",
           },
           element("small", {}, `${stream.app}/`),
@@ -308,6 +283,7 @@ parts["refused-seen"].addEventListener("click", () => {
 });
 document.getElementById("show-all").addEventListener("click", () => filters.clear());
 
+missing.poll();
 // Clocks and sparklines move on even when nothing comes.
 setInterval(() => {
   if (performance.now() - rendered > TICK_MS) schedule();

@@ -48,6 +48,16 @@ export class Drops {
   }
 }
 
+/**
+ * The stream that the wall shows: as `stream`, what nodes report of it now (undefined if nothing), or as dropped.
+ * `former` is what its card showed last.
+ */
+export function shownStream(id, stream, drops, former) {
+  if (stream) drops.heed(stream);
+  const drop = drops.open(id);
+  return drop && stream?.session_id !== drop.id ? dropped(drop, stream ?? former) : stream;
+}
+
 /** A stream that dropped, as its card shows it; `former`: what is, or was, known of it. */
 export function dropped(drop, former) {
   const words = `Dropped: ${drop.words.charAt(0).toLowerCase()}${drop.words.slice(1)}.`;

@@ -2,13 +2,13 @@
 
 import { element, setText } from "./dom.js";
 import { number } from "./format.js";
-import { health } from "./health.js";
+import { byName, Criteria } from "./wallorder.js";
 
 const NAMES = ["health", "app", "node", "order", "q"];
-export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export class Filters {
+export class Filters extends Criteria {
   constructor(form, onChange) {
+    super();
     this.form = form;
     this.onChange = onChange;
     this.options = {};
@@ -51,46 +51,6 @@ export class Filters {
   clear() {
     for (const name of NAMES) this.form.elements[name].value = "";
     this.changed();
-  }
-
-  path(stream) {
-    return `${stream.app}/${stream.name}`;
-  }
-
-  /** Whether a card's stream fits application, node and name: what the counts by health are taken of. */
-  fitsPlace({ stream, search }) {
-    return (
-      (!this.app || stream.app === this.app) &&
-      (!this.node || stream.node === this.node) &&
-      (!this.q || search.includes(this.q))
-    );
-  }
-
-  /** Who is off the air has no health, and no node. */
-  fitsOffline(stream) {
-    return !this.health && !this.node && this.fitsPlace({ stream, search: this.path(stream).toLowerCase() });
-  }
-
-  fitsHealth(stream) {
-    return !this.health || stream.health === this.health;
-  }
-
-  /** How cards are ordered; of one health first where most is wrong that nobody has looked at, then where most watch;
-   * equal ones by name. */
-  compare = (a, b) => {
-    const worse =
-      this.order === "" ? this.severity(a.stream) - this.severity(b.stream) || b.unattended - a.unattended : 0;
-    const watched = this.order === "name" ? 0 : b.audience - a.audience;
-    return worse || watched || byName(a.path, b.path);
-  };
-
-  /** Worst first; among the quiet ones, those that wait for media come last. */
-  severity(stream) {
-    return stream.state === "waiting" && stream.health === "none" ? 9 : health(stream.health).rank;
-  }
-
-  get orderWords() {
-    return { players: "most players first", name: "by name" }[this.order] ?? "worst first";
   }
 
   showCounts(healths) {

@@ -4,10 +4,15 @@
 import { setText } from "./dom.js";
 
 const MANY = 8; // On a phone.
-const phone = matchMedia("(max-width: 639px)");
+
+/** True if cards are folded to names: as somebody chose ("names" or "cards"; null for no choice), else many on a phone. */
+export function isFolded(chosen, cards, isPhone) {
+  return chosen ? chosen === "names" : isPhone && cards > MANY;
+}
 
 export class Fold {
   constructor(section, onChange) {
+    this.phone = matchMedia("(max-width: 639px)");
     this.list = section.querySelector("ul");
     this.button = section.querySelector("button");
     this.chosen = new URLSearchParams(location.search).get("well");
@@ -18,13 +23,13 @@ export class Fold {
       history.replaceState(null, "", `?${query}`);
       onChange();
     });
-    phone.addEventListener("change", onChange);
+    this.phone.addEventListener("change", onChange);
   }
 
   /** The kiosk decides for itself. */
   apply(cards, inKiosk) {
     if (inKiosk) return;
-    const folded = this.chosen ? this.chosen === "names" : phone.matches && cards.length > MANY;
+    const folded = isFolded(this.chosen, cards.length, this.phone.matches);
     this.set(cards, folded);
     setText(this.button, folded ? "Show cards" : "Show names");
   }

@@ -2,8 +2,9 @@
 // the last minutes: encoders that were refused, streams that dropped and are back; before these, streams that should be live.
 
 import { element, icon, setAttribute, setText } from "./dom.js";
-import { bitrate, duration, number, time, unit, when } from "./format.js";
+import { duration, number, time, when } from "./format.js";
 import { health } from "./health.js";
+import { nodeHealth, stripFigures } from "./nodefigures.js";
 import { refusedSeenAt } from "./refused.js";
 
 const SILENT_S = 5; // A node that ticks no more is taken out, as the server does.
@@ -29,14 +30,19 @@ export class NodeStrip {
     this.changed = true;
   }
 
-  /** `now`: the server's time. */
-  paint(now) {
+  /** Take out the nodes that are silent at `now`, except the last one. */
+  removeSilent(now) {
     for (const [name, node] of this.nodes) {
       if (this.nodes.size > 1 && node.at < now - SILENT_S) {
         this.nodes.delete(name);
         this.changed = true;
       }
     }
+  }
+
+  /** `now`: the server's time. */
+  paint(now) {
+    this.removeSilent(now);
     if (!this.changed) return;
     this.changed = false;
     const rows = [...this.nodes.values()].sort((a, b) => (a.node < b.node ? -1 : 1)).map(nodeRow);
@@ -118,6 +124,9 @@ export class Missing {
     this.href = streamUrl;
     this.isLive = isLive;
     this.found = [];
+  }
+
+  poll() {
     this.refresh();
     setInterval(() => {
       if (!document.hidden) this.refresh();
@@ -154,16 +163,17 @@ export class Refused {
   name = "refused";
   most = 6;
 
-  /** `url` lists refused connections. */
-  constructor(nodes, url) {
+  /** `url` lists refused connections; `seenAt()` is until when somebody at this browser has seen them. */
+  constructor(nodes, url, seenAt = refusedSeenAt) {
     this.nodes = nodes;
     this.url = url;
+    this.seenAt = seenAt;
   }
 
   items(now) {
     const found = new Map();
     for (const group of [...this.nodes.nodes.values()].flatMap((node) => node.refused ?? [])) {
-      if (group.at < now - REFUSED_S || group.since <= refusedSeenAt()) continue;
+      if (group.at < now - REFUSED_S || group.since <= this.seenAt()) continue;
       const key = [group.reason, group.app, group.name, group.address].join("\n");
       const other = found.get(key);
       found.set(key, {
@@ -226,16 +236,8 @@ function noNode() {
 
 function nodeRow(node) {
   const issues = node.issues ?? [];
-  const worst = issues.some((issue) => issue.level === "bad") ? "bad" : issues.length ? "warning" : "good";
+  const worst = nodeHealth(issues);
   const style = health(worst);
-  const figures = [
-    ["CPU", unit(node.cpu_percent, "%"), node.cpu_percent !== null],
-    ["Disk free", unit(node.disk_free_percent, "%"), node.disk_free_percent !== null],
-    ["Server lag", unit(node.loop_delay_ms, "ms", 1), true, "hide-s"],
-    ["Ingest", bitrate(node.in_kbps), true],
-    ["Egress", bitrate(node.out_kbps), true],
-    ["Players", number(node.players), true, "hide-s"],
-  ];
   return element(
     "div",
     { "data-node": node.node, "data-health": worst },
@@ -252,11 +254,9 @@ function nodeRow(node) {
       element(
         "dl",
         {},
-        ...figures
-          .filter(([, , known]) => known)
-          .map(([name, value, , classes]) =>
-            element("div", { class: classes }, element("dt", {}, name), " ", element("dd", {}, value)),
-          ),
+        ...stripFigures(node).map(([name, words, classes]) =>
+          element("div", { class: classes }, element("dt", {}, name), " ", element("dd", {}, words)),
+        ),
       ),
     ),
     issues.length ? element("ul", { class: "why" }, ...issues.map(issueRow)) : null,

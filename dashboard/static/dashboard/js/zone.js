@@ -1,21 +1,27 @@
-// The time zone of the page, which the server wrote into it: the operator's choice, else the browser's, else UTC. The
-// server learns the browser's by a cookie.
+// The time zone of the page: the operator's choice, else the browser's, else UTC. The server writes it into the page.
+// Without a page, as in the unit tests, it is UTC until `useZone` is called.
 
-const root = document.documentElement;
-const COOKIE = "browser_zone";
-const YEAR_S = 365 * 24 * 3600;
 const SLOT_S = 900; // Clocks change at quarters of an hour alone.
 const MOST_SLOTS = 4096;
 const SAME_AS_UTC = /^((Etc\/)?(UTC|UCT|Universal|Zulu|GMT|Greenwich)|Etc\/Unknown)$/;
 
-const named = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
-const own = SAME_AS_UTC.test(named) ? "UTC" : named;
-export const zone = root.dataset.zone || "UTC";
-export const isUtc = zone === "UTC";
-export const showsUtc = root.dataset.showsUtc !== undefined; // Beside each time.
-
-const clocks = isUtc ? null : clocksOf(zone);
+const page = globalThis.document?.documentElement.dataset ?? {};
 const offsets = new Map();
+let clocks = null;
+
+export let zone = "UTC";
+export let isUtc = true;
+export let showsUtc = false; // True if pages show UTC next to each time.
+
+/** Show all times in the zone `name`, and with `besideUtc` UTC next to each of them. */
+export function useZone(name, besideUtc = false) {
+  [zone, isUtc, showsUtc] = [name, name === "UTC", besideUtc];
+  clocks = isUtc ? null : clocksOf(name);
+  offsets.clear();
+}
+
+/** The name of a zone as the server knows it: several names mean UTC. */
+export const serverName = (name) => (SAME_AS_UTC.test(name) ? "UTC" : name);
 
 function clocksOf(name) {
   const parts = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
@@ -54,20 +60,4 @@ export function moment(local) {
   return local - offset(local - offset(local));
 }
 
-/** The server is told the browser's zone by whatever page loads this, the log-in too. */
-const isNews = tellZone();
-
-function tellZone() {
-  const isSet = () => document.cookie.split("; ").includes(`${COOKIE}=${own}`);
-  if (own === "" || isSet()) return false;
-  const secure = location.protocol === "https:" ? "; secure" : "";
-  document.cookie = `${COOKIE}=${own}; path=/; max-age=${YEAR_S}; samesite=lax${secure}`;
-  return isSet();
-}
-
-/** A page that was made in another zone than the one just set, though nobody chose it, is made again; but not one that
- * answers a form: it would be sent a second time. */
-export function remakeInOwnZone() {
-  const isAnswer = root.dataset.posted !== undefined;
-  if (isNews && !isAnswer && own !== zone && root.dataset.zoneBy !== "choice") location.reload();
-}
+useZone(page.zone || "UTC", page.showsUtc !== undefined);
