@@ -60,6 +60,7 @@ def media_of(connection: Connection, *, from_client: bool) -> list[tuple[int, by
     return [(message.type_id, message.payload) for message in messages if message.type_id in (8, 9)]
 
 
+@pytest.mark.journey
 def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, keys: Keys, clip: Path) -> None:
     began = time.monotonic()
     with on_air(server, keys["joined"], clip):
@@ -76,6 +77,7 @@ def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, k
     assert sent[start].is_keyframe
 
 
+@pytest.mark.journey
 def test_a_session_is_recorded_with_its_totals_and_events(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
     publish_whole(server, keys["recorded"], short_clip)
     session = server.wait_for_end("live/recorded")
@@ -91,6 +93,7 @@ def test_a_session_is_recorded_with_its_totals_and_events(server: ServerProcess,
     assert sorted(sequences) == list(range(min(sequences), max(sequences) + 1))
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
@@ -112,6 +115,7 @@ def test_a_refused_publisher_ends_at_once_and_is_recorded_with_the_reason(
     wait_for(is_written, timeout_s=20, what="the attempt")
 
 
+@pytest.mark.journey
 def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProcess, keys: Keys, clip: Path) -> None:
     with on_air(server, keys["busy"], clip) as (_, live):
         second = subprocess.run(publishing(clip, key_url(keys["busy"], server.rtmp)), timeout=30, capture_output=True)
@@ -121,6 +125,7 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProce
     assert [attempt["name"] for attempt in attempts] == ["busy"]
 
 
+@pytest.mark.journey
 def test_revoking_the_key_in_another_process_ends_the_session(server: ServerProcess, keys: Keys, clip: Path) -> None:
     """How soon: see tests/production/test_form.py, which measures it."""
     with on_air(server, keys["revoked"], clip) as (_, live):

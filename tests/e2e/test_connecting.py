@@ -64,10 +64,12 @@ def assert_genuine(log: str, words: str = SERVER_VERSION) -> None:
     assert [line for line in log.splitlines() if any(text in line for text in MISMATCHES)] == []
 
 
+@pytest.mark.journey
 def test_ffmpeg_publishing_finds_the_server_digest_genuine(live: Live) -> None:
     assert_genuine(live.log.read_text(errors="replace"))
 
 
+@pytest.mark.journey
 @pytest.mark.parametrize("which", FFMPEG)
 def test_ffmpeg_playing_finds_the_server_digest_genuine(live: Live, which: str) -> None:
     arguments = ("-v", "debug", "-i", live.url, "-frames:v", "5", "-c", "copy", "-f", "null", "-")
@@ -76,6 +78,7 @@ def test_ffmpeg_playing_finds_the_server_digest_genuine(live: Live, which: str) 
     assert_genuine(done.stderr)
 
 
+@pytest.mark.journey
 def test_rtmpdump_playing_finds_the_server_digest_genuine(live: Live, tmp_path: Path) -> None:
     require_tool("rtmpdump")
     log, saved = tmp_path / "rtmpdump.log", tmp_path / "saved.flv"

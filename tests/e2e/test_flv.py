@@ -83,6 +83,7 @@ def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
     context.close()
 
 
+@pytest.mark.journey
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", ["flv_url", "ws_url"])
 def test_browser_plays_flv_by_http_and_websocket(

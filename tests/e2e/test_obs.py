@@ -151,6 +151,8 @@ def start(server: ServerProcess, screen: Screen, tmp_path: Path) -> Iterator[Sta
         yield begin
 
 
+@pytest.mark.journey
+@pytest.mark.slow("OBS streams in real time")
 def test_obs_stream_reaches_a_player_unchanged_until_obs_stops(
     server: ServerProcess, keys: Keys, start: Start, tmp_path: Path
 ) -> None:
@@ -182,6 +184,7 @@ def test_obs_stream_reaches_a_player_unchanged_until_obs_stops(
     assert RECONNECTING not in obs.log
 
 
+@pytest.mark.journey
 def test_obs_with_a_refused_key_shows_the_reason_and_does_not_retry(server: ServerProcess, start: Start) -> None:
     def refused() -> int:
         attempts = server.items("/api/v1/attempts?reason=key_unknown")

@@ -85,6 +85,8 @@ def test_recording_of_a_killed_server_plays_and_is_completed_at_restart(server: 
     assert of_kind(read_packets(str(path)), "video") == video
 
 
+@pytest.mark.journey
+@pytest.mark.slow("an encoder publishes in real time")
 @pytest.mark.browser
 def test_operator_downloads_and_deletes_a_recording_in_the_browser(
     server: ServerProcess, short_clip: Path, tmp_path: Path

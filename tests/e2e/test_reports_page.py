@@ -120,6 +120,8 @@ def body_of(mail: EmailMessage, kind: str) -> str:
     return text
 
 
+@pytest.mark.journey
+@pytest.mark.slow("Spark starts and computes an hour")
 def test_run_now_shows_progress_and_then_the_hours_rollup(
     page: Page, server: ServerProcess, keys: Keys, short_clip: Path
 ) -> None:
@@ -144,6 +146,8 @@ def test_run_now_shows_progress_and_then_the_hours_rollup(
     assert sum(rollup["video_frames"] for rollup in rollups) == len(of_kind(sent, "video"))
 
 
+@pytest.mark.journey
+@pytest.mark.slow("Spark computes, and a PDF is drawn")
 def test_a_report_of_what_was_published_is_made_and_looked_at(
     page: Page, server: ServerProcess, keys: Keys, short_clip: Path
 ) -> None:
@@ -182,6 +186,8 @@ def test_a_report_of_what_was_published_is_made_and_looked_at(
     expect(sheet.locator(".plotted tbody tr").first).to_be_visible()
 
 
+@pytest.mark.journey
+@pytest.mark.slow("a report is made and mailed by the worker")
 def test_report_is_mailed_once_per_recipient_with_charts_and_csv(page: Page, mails: MailReceiver) -> None:
     for again in (False, True):
         page.get_by_role("button", name="E-mail").click()

@@ -141,6 +141,8 @@ def test_a_stream_is_live_on_one_node_at_a_time(production: Production, keys: Ke
     wait_for(lambda: taken(second, keys["twice"]), timeout_s=10, what="the other node may have the stream now")
 
 
+@pytest.mark.journey
+@pytest.mark.slow("a lease lives for ten seconds")
 @pytest.mark.measures_time
 def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Production, keys: Keys) -> None:
     first, second = production.nodes.values()

@@ -124,6 +124,8 @@ def assert_nothing_is_left(server: ServerProcess, timeout_s: float) -> None:
         raise AssertionError(f"left after {timeout_s} s: {left}") from None
 
 
+@pytest.mark.journey
+@pytest.mark.slow("the whole server starts")
 def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None:
     server.start()
     key = shown(server, "Stream Key")

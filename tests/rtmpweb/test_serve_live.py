@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 
+@pytest.mark.journey
+@pytest.mark.slow("the whole server starts and stops")
 def test_a_publisher_through_tls_holds_the_stop_up_until_it_leaves(tmp_path: Path) -> None:
     pair, port = make_pair(tmp_path), free_port()
     tls = {

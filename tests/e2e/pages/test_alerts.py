@@ -3,12 +3,15 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.receivers import answer, http_receiver
 from tests.server_process import ServerProcess
 
 
+@pytest.mark.journey
+@pytest.mark.slow("the worker looks for messages every few seconds")
 def test_test_message_shows_its_delivery_result_on_the_page(page: Page, server: ServerProcess) -> None:
     with http_receiver() as ntfy:
         page.goto(f"{server.http}/alerts/services/create")

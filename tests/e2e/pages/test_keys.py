@@ -105,6 +105,8 @@ def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerP
     assert len(server.sessions("live/both")) == 2
 
 
+@pytest.mark.journey
+@pytest.mark.slow("an encoder publishes in real time")
 def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, server: ServerProcess, clip: Path) -> None:
     rtmp, old = make(page, server, "live/rotated")
     page.click("#made [data-do=close].solid")

@@ -50,6 +50,8 @@ class Told:
         self.pushes = [base | nothing | fields]
 
 
+@pytest.mark.journey
+@pytest.mark.slow("a push starts, fails and starts again")
 def test_push_target_is_added_started_changed_and_removed_in_browser(
     page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:

@@ -42,6 +42,7 @@ NOTE = """
 """Keeps what a page is told, and whether it shows the live stream PATH once it has drawn that: `told`."""
 
 
+@pytest.mark.journey
 def test_the_wall_shows_a_stream_and_its_end_with_the_tick_that_finds_it(
     page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:

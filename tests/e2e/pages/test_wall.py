@@ -67,6 +67,7 @@ def card(page: Page, name: str) -> Any:
 # --- Order and filters ---
 
 
+@pytest.mark.journey
 def test_the_worst_come_first_and_move_there_when_they_get_worse(page: Page, server: ServerProcess, node: Node) -> None:
     wall = opened(page, server, Wall(page, node))
     assert names(page, "#attention") == ["arena", "court"]
@@ -318,6 +319,7 @@ def test_the_page_says_since_when_it_is_stale_and_heals_by_a_snapshot(
     expect(card(page, "cams/harbour")).to_have_attribute("data-health", "bad")
 
 
+@pytest.mark.journey
 def test_wall_page_model_merges_updates_to_the_state_of_the_nodes(page: Page, server: ServerProcess) -> None:
     """Random changes of two nodes, by the page's own model, against what the nodes know."""
     chance = random.Random(7)
@@ -354,6 +356,7 @@ def test_wall_page_model_merges_updates_to_the_state_of_the_nodes(page: Page, se
 # --- Keys ---
 
 
+@pytest.mark.journey
 def test_wall_shortcuts_search_step_open_and_show_help(page: Page, server: ServerProcess, node: Node) -> None:
     page.route("**/streams/live/arena/", lambda route: route.fulfill(content_type="text/html", body="<h1>arena</h1>"))
     opened(page, server, Wall(page, node))

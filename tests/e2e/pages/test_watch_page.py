@@ -89,6 +89,7 @@ def plays(page: Page) -> None:
     page.wait_for_function("began => document.getElementById('video').currentTime > began + 0.5", arg=began)
 
 
+@pytest.mark.journey
 def test_waiting_viewer_sees_the_stream_once_it_begins(page: Page, server: ServerProcess, packager: Packager) -> None:
     packager.state["title"] = "Sunday service"
     page.goto(url_of(server))
