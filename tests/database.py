@@ -7,6 +7,7 @@ Where Django can't roll back, it empties all tables, including rows that migrati
 runs such tests last, which is impossible if a file stays on one parallel worker, so we put those rows back.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from dashboard import consumers as pages
 from ingest.consumers import decisions
 from ingest.services import history_writer
 from tests.server_process import copy_tables
+from tests.settings import MISSING_STORES
 
 WITHIN_S = 20
 
@@ -51,6 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
             config.addinivalue_line("filterwarnings", line)
         # pytest has set its own filters for what is collected as garbage after the last test by now.
         apply_warning_filters(filters, [])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("TESTS_FORM") == "production" and MISSING_STORES:
+        for item in items:
+            item.add_marker(pytest.mark.skip(f"needs {', '.join(MISSING_STORES)} (Debian packages)"))
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.postgres_server import PostgresServer
 from tests.redis_server import RedisServer
+from tests.tools import PACKAGES, find_tool
 
 PARENT = "RTMPWEB_TESTS_DIR"
 """Set by the first process of a run; the folders of its parallel workers are made in its own."""
@@ -28,6 +29,10 @@ import_module("redis")  # Before the product, which catches Redis's errors only 
 for name in list(os.environ):
     if name != PARENT and name.startswith(("RTMPWEB_", "SPARK_", "DATABASE_URL", "REDIS_URL")):
         del os.environ[name]
+
+
+MISSING_STORES = [PACKAGES[tool] for tool in ("postgres", "redis-server") if find_tool(tool) is None]
+"""Debian packages without which TESTS_FORM=production can't run: its tests are skipped (tests/database.py)."""
 
 
 def start_stores(folder: Path) -> None:
@@ -44,7 +49,7 @@ def start_stores(folder: Path) -> None:
 os.environ["RTMPWEB_DATA_DIR"] = tempfile.mkdtemp(prefix="rtmpweb-tests-", dir=os.environ.get(PARENT))
 if os.environ.setdefault(PARENT, os.environ["RTMPWEB_DATA_DIR"]) == os.environ["RTMPWEB_DATA_DIR"]:
     atexit.register(shutil.rmtree, os.environ["RTMPWEB_DATA_DIR"], ignore_errors=True)
-    if os.environ.get("TESTS_FORM") == "production":
+    if os.environ.get("TESTS_FORM") == "production" and not MISSING_STORES:
         start_stores(Path(os.environ["RTMPWEB_DATA_DIR"]))
 if STORES["postgres"] in os.environ:
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw-1").removeprefix("gw")) + 1  # Redis has 16 databases.

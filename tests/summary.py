@@ -1,9 +1,10 @@
 """The last lines of `make test`: one count of all its runs, and the tests that were skipped, failed or slow.
 
 `python -m tests.summary FOLDER CODE` reads each `FOLDER/*.xml`, a JUnit report of one run, and exits with 1 if a test
-failed or CODE, by which the caller says that a run ended badly, is not 0.
+failed, if too many are marked `slow`, or if CODE, by which the caller says that a run ended badly, is not 0.
 """
 
+import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from xml.etree import ElementTree
 
 SLOW_S = 5.0
 """A test of the default tiers takes at most this long, unless it is marked `slow` with a reason."""
+
+MAX_SLOW = 25
+"""At most this many tests may be marked `slow`."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ def read(report: Path) -> list[Result]:
     """Return the results of a JUnit report; a test that failed both in itself and in its teardown counts once."""
     found: dict[str, Result] = {}
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - the file is of our own run.
-        name = f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}".removeprefix("::")
+        name = re.sub(r"@[\w./]+$", "", f"{case.get('classname')}::{case.get('name')}")  # The group, by pytest-xdist.
         bad = case.find("failure") if case.find("failure") is not None else case.find("error")
         skipped = case.find("skipped")
         outcome = "failed" if bad is not None else "skipped" if skipped is not None else "passed"
@@ -72,7 +76,8 @@ def main(folder: Path, code: int) -> int:
     """Print the summary of a folder's reports and return the exit code of all runs."""
     results = [result for report in sorted(folder.glob("*.xml")) for result in read(report)]
     print("\n".join(lines(results)))  # noqa: T201
-    return int(bool(code) or not results or any(each.outcome == "failed" for each in results))
+    too_many = sum(bool(each.slow) for each in results) > MAX_SLOW
+    return int(bool(code) or too_many or not results or any(each.outcome == "failed" for each in results))
 
 
 if __name__ == "__main__":
