@@ -127,6 +127,12 @@ test("lake's samples stand before the live ones, with their extremes", () => {
   assert.deepEqual(view.range, [996 - 1800, 996]);
 });
 
+test("lake's span that the live samples begin in leaves no gap before them", () => {
+  const samples = live(sample(409, 1000), sample(410, 1000));
+  samples.remember(lake([370, 380, 390, 400]));
+  assert.deepEqual(zonesOf(samples.view(410, 600)), []);
+});
+
 test("lake's samples of the live time are left out", () => {
   const samples = live(sample(985, 1000), sample(986, 1000));
   samples.remember(lake([970, 980, 990]));

@@ -64,7 +64,9 @@ export class Samples {
     for (const row of [...past, ...this.rows]) {
       if (row.at < range[0] - MEAN_OF) continue;
       const isLive = row.at >= liveFrom;
-      if (before && row.at - before.at > GAP_S + (isLive && before.at >= liveFrom ? 0 : 1.5 * step))
+      // The lake's span that the live samples begin in is left out, so there the distance is up to two spans.
+      const spans = !isLive ? 1.5 : before?.at < liveFrom ? 2 : 0;
+      if (before && row.at - before.at > GAP_S + spans * step)
         drawn.gap(before.at + (before.at < liveFrom ? step : 0), row.at);
       before = row;
       drawn.add(row, isLive);
