@@ -15,7 +15,7 @@ VENDOR := dashboard/static/vendor/.copied
 SOURCES := rtmpweb dashboard analytics ingest tests bench
 # Many tests wait for real programs, so more workers than cores keep the cores busy.
 WORKERS ?= 4
-REPORTS := var/tests
+REPORTS := var/tests/reports
 DJANGO := tests/ingest tests/dashboard tests/analytics tests/rtmpweb
 # Folders whose tests take long begin first, so that all workers end together.
 REST := tests/e2e tests/production tests/analytics tests --ignore=tests/pure
