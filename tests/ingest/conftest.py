@@ -21,7 +21,6 @@ from ingest.services import bans, history_writer, keys, relays
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import tick_until
 
-
 TICK_S = 0.1
 """Between two ticks of a node or a packager, which are a second apart in the product: tests wait for many of them."""
 

@@ -16,8 +16,8 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.utils import timezone
 
-from ingest.consumers.decisions import WRITE
 from ingest.consumers.active import ACTIVE, ActiveSession
+from ingest.consumers.decisions import WRITE
 from ingest.consumers.upkeep import SilenceTracker, Upkeep
 from ingest.contracts import EndReason, Sample
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
