@@ -11,13 +11,13 @@ from channels.layers import channel_layers
 from django.utils import timezone
 
 from ingest import live_store
-from ingest.consumers import active, decisions, upkeep
+from ingest.consumers import active, channel_layer, decisions, upkeep
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING
 from ingest.consumers.upkeep import Upkeep
 from ingest.models import Application, Stream
 from ingest.packager import packager
 from ingest.server import node as node_module
-from ingest.services import bans, history_writer, keys, relays
+from ingest.services import bans, history_writer, keys, leases, relays
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.ticks import tick_until
 
@@ -34,6 +34,17 @@ def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "START_S", TICK_S)
     monkeypatch.setattr(upkeep, "REVOCATIONS_S", 0.9 * TICK_S)
     monkeypatch.setattr(upkeep, "LEASES_S", 2.9 * TICK_S)
+    monkeypatch.setattr(channel_layer, "GATHER_S", 0.005)
+
+
+@pytest.fixture
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> timedelta:
+    """A publisher's stream is taken over after a second of silence, which its node reports sooner."""
+    silence = timedelta(seconds=1)
+    monkeypatch.setattr(leases, "SILENCE", silence)
+    monkeypatch.setattr(leases, "REPORTED", silence * 1.2)
+    monkeypatch.setattr(upkeep, "SILENT_MS", 300)
+    return silence
 
 
 class Rounds:

@@ -85,12 +85,14 @@ def test_repeated_events_and_ends_are_written_once_and_an_end_frees_lease(
     assert Lease.objects.get().session is None
 
 
-def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
+def test_a_locked_database_is_waited_for_and_order_is_kept(
+    process: HistoryWriter, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
     with locked_database():
         for sequence in range(1, 11):
             process.put(event(session.pk, sequence))
         process.put(end(session.pk))
-        assert not process.flush(2.5)  # Longer than a statement waits for a lock: at least one try has failed.
+        wait_for(lambda: "History waits for the database" in caplog.text, timeout_s=10, what="a try that failed")
         assert process.waiting == 11
     assert process.flush(10)
     assert process.dropped == 0

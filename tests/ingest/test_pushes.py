@@ -16,6 +16,7 @@ from ingest.pages import stream_group
 from ingest.services import push_targets
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
+from tests.ingest.conftest import Rounds
 from tests.ingest.control import Connection, NodeApp, flush
 from tests.ingest.ticks import drop_after_ticks, is_up, published, snapshot, tick_until, until, watch
 
@@ -273,7 +274,7 @@ async def test_a_key_of_another_pepper_is_said_once_and_not_ordered(
     assert await StatusEvent.objects.filter(kind="push.failed").acount() == 1
 
 
-async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, stream: Stream) -> None:
+async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, stream: Stream, rounds: Rounds) -> None:
     await adding(stream)
     key.key.test_only = True
     await key.key.asave()
@@ -281,8 +282,6 @@ async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, str
     tester = Connection()
     await tester.connect()
     assert (await tester.publish(key.secret))["type"] == "rtmp.publish.accept"
-    for _ in range(20):
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "pushes")
     assert node.app.output_queue.empty()
     await tester.disconnect()

@@ -82,9 +82,9 @@ class ClipPublisher:
     """Publishes a clip's tags by a client of its own, at a pace; again and again until it is closed."""
 
     def __init__(
-        self, running: Running, secret: str, clip: Path, *, pace: float = 1.0, repeats: bool = True, at_ms: int = 0
+        self, running: Running, secret: str, clip: Path, *, pace: float = 4.0, repeats: bool = True, at_ms: int = 0
     ) -> None:
-        """`pace`: of real time; `repeats`: False: once; `at_ms`: the first timestamp."""
+        """`pace`: how many times faster than real time; `repeats`: False: once; `at_ms`: the first timestamp."""
         self._client = RtmpClient(port=running.origin.addresses[0][1])
         self._secret, self._pace, self._repeats, self._at_ms = secret, pace, repeats, at_ms
         self._tags = [tag for tag in read_tags(clip) if tag.type_id in (MessageType.AUDIO, MessageType.VIDEO)]

@@ -93,7 +93,10 @@ async def test_packets_delivered_by_hls_equal_the_published_ones(key: NewKey, cl
         assert delivered == published[-len(delivered) :], kind
 
 
-async def test_stream_is_fetched_once_and_released_without_viewers(key: NewKey, clip: Path) -> None:
+async def test_stream_is_fetched_once_and_released_without_viewers(
+    key: NewKey, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packager.Packager, "_gone_s", lambda whole, _path: whole.settings.gone_s)
     async with running(hls=SHORT, idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
         await asyncio.gather(*(look(hls) for _ in range(5)))
         assert subscribers(hls.packager.server) == 1
