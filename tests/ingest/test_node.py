@@ -16,6 +16,7 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.utils import timezone
 
+from ingest.consumers import node as node_module
 from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.decisions import WRITE
 from ingest.consumers.upkeep import SilenceTracker, Upkeep
@@ -153,7 +154,10 @@ def test_silence_that_ended_before_it_was_written_is_reported_as_over_afterwards
     assert tracker.changes() == ({}, set())
 
 
-async def test_restarted_node_clears_the_silence_its_former_process_noted(node: NodeApp, live: str) -> None:
+async def test_restarted_node_clears_the_silence_its_former_process_noted(
+    node: NodeApp, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "SESSIONS_END_S", 0.1)  # The session goes on while the successor stops.
     await Lease.objects.aupdate(silent_since=timezone.now())
     successor = NodeApp()
     await successor.tell("node.started")

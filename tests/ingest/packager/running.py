@@ -60,10 +60,12 @@ class Running:
 async def running(
     *, hls: HlsSettings | None = None, node: dict[str, Any] | None = None, end_players_s: float = 15.0, **settings: Any
 ) -> AsyncIterator[Running]:
-    """`settings`: of `PackagerSettings`; `node`: of the origin's `ServerConfig`."""
+    """`settings`: of `PackagerSettings`, by default with a short memory; `node`: of the origin's `ServerConfig`."""
     async with cluster(ORIGIN, **(node or {})) as (origin,):
         config = ServerConfig(node=PACKAGER, rtmp=None, deadlines=Deadlines(end_players_s=end_players_s))
-        packager = Packager(APPLICATION, config, PackagerSettings(**settings), hls or HlsSettings(), SECRET)
+        packager = Packager(
+            APPLICATION, config, PackagerSettings(**({"known_s": 0.1} | settings)), hls or HlsSettings(), SECRET
+        )
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         await packager.start(listener)
