@@ -3,10 +3,11 @@ it is migrated, why a write was refused, and free space, of a disk that may hang
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,11 +134,17 @@ FORTH = ("migrate", "--fake", "ingest")
 """Quick ways to have something to migrate: nothing of the tables changes."""
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """One environment for all tests, so that commands share the process that has imported the project."""
+    return Installation(tmp_path_factory.mktemp("disk") / "var")
+
+
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    made = Installation(tmp_path / "var")
-    made.put_tables()
-    return made
+def installation(home: Installation) -> Iterator[Installation]:
+    home.put_tables()
+    yield home
+    shutil.rmtree(home.folder)
 
 
 def copies(installation: Installation) -> list[Path]:
