@@ -144,7 +144,7 @@ def test_silence_that_ended_before_it_was_written_is_reported_as_over_afterwards
     tracker = SilenceTracker()
     tracker.observe([replace(SAMPLE, idle_ms=1900)])
     silent, speaking = tracker.changes()
-    assert (silent.keys(), speaking) == ({session.id}, set())
+    assert (set(silent), speaking) == ({session.id}, set())
     tracker.observe([replace(SAMPLE, idle_ms=100)])
     assert session.silent_since is None
     assert tracker.changes() == ({}, set()), "the silence is still being written"

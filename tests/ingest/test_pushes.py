@@ -220,7 +220,7 @@ async def test_push_state_reaches_row_history_and_pages_with_secrets_masked(
         while True:
             found = (await told()).get("stream") or {}
             if [each["state"] for each in found.get("pushes", ())] == [state]:
-                return found  # type: ignore[no-any-return]
+                return found
 
     async def seen(push: dict[str, Any]) -> dict[str, Any]:
         """The page's sample with this push; a node misses a tick that comes while it shows another."""
