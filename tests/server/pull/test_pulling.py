@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Message, events
+from ingest.rtmp import Limits, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.chunk_writer import CSID_DATA, encode_message
 from ingest.rtmp.media import write_video
@@ -295,10 +295,12 @@ async def test_pull_beyond_the_node_limit_fails_as_limit(app: ScriptedApp, serve
 
 
 async def test_pull_of_large_data_before_the_first_media_fails_as_protocol(
-    app: ScriptedApp, serve: Serve, origin: RtmpServer
+    app: ScriptedApp, serve: Serve, serve_origin: Serve
 ) -> None:
     """What waits for the first media has a bound."""
-    await serve(config={"pull": replace(QUICK, held_bytes=100_000)})
+    limits = Limits(messages_per_read=100_000)  # A busy machine may read all of it at once.
+    await serve(config={"pull": replace(QUICK, held_bytes=100_000), "limits": limits})
+    origin = await serve_origin(config={"limits": limits})
     async with publishing(origin) as (publisher, stream_id):
         await pull(app, order(origin))
         await becomes_figures(app, state="connecting", description=NOT_YET)
