@@ -79,6 +79,9 @@ class SilenceTracker:
 
 logger = logging.getLogger(__name__)
 
+START_S = 1.0
+"""Between two tries to have the node's start written."""
+
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
 
@@ -155,7 +158,7 @@ class Upkeep:
     def due(self, now: float) -> list[Coroutine[Any, Any, None]]:
         """The rounds to start at the time `now` (seconds of the loop's clock), as coroutines."""
         if self._row is None:
-            return self._begin("start", 1.0, self._start, now)
+            return self._begin("start", START_S, self._start, now)
         begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
         silent, speaking = self.silences.changes()
         if silent or speaking:

@@ -22,7 +22,7 @@ from ingest.contracts import Sample
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill, table_of
 from tests.ingest.telemetry.records import NOON, event, sample
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
+pytestmark = pytest.mark.spark
 
 SECOND_US = 1_000_000
 START = datetime(2026, 3, 2, 23, tzinfo=UTC)
@@ -138,6 +138,7 @@ def test_hour_ending_with_nothing_on_air_has_an_empty_tail(spark: SparkSession, 
     assert tails[late.start].tail
 
 
+@pytest.mark.slow("Spark plans and computes")
 def test_spark_s_workers_come_to_what_this_process_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,8 +27,9 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("jvm"),
-    pytest.mark.slow("Spark plans and computes"),
 ]
+
+computes_often = pytest.mark.slow("Spark plans and computes several times")
 
 DAY = datetime(2026, 3, 29, tzinfo=UTC)
 TRIGGER = AnalyticsRun.Trigger
@@ -73,6 +74,7 @@ def without_ids(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "id"} for row in found]
 
 
+@computes_often
 def test_a_second_run_finds_nothing_to_do_and_a_repeated_one_changes_nothing(lake: Path, settings: Settings) -> None:
     settings.LAKE_DIR = lake
     for hour in (11, 12):
@@ -104,6 +106,7 @@ def test_the_archive_of_classes_is_made_once_the_run_has_ended(lake: Path, monke
     assert states == [AnalyticsRun.State.DONE]
 
 
+@computes_often
 def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> None:
     for hour in (22, 23, 24):
         put(lake, hour)
@@ -115,6 +118,7 @@ def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> Non
     assert streams(Grain.DAY)[:2] == [(0, "demo", 40), (0, "late", 20)]
 
 
+@computes_often
 def test_changed_end_of_an_hour_recomputes_the_next_hour_in_the_same_run(lake: Path) -> None:
     """What is live as an hour ends belongs to a broadcast that may go on in the next."""
     put(lake, 12, session="a")
@@ -166,6 +170,7 @@ def killed_while_it_computes(lake: Path, *, times: int = 1) -> Iterator[None]:
         killer.join()
 
 
+@pytest.mark.slow("a Java that was killed is started again")
 def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None) -> None:
     put(lake, 12)
     with runner.spark() as session:
@@ -180,6 +185,7 @@ def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open.
+@pytest.mark.slow("a Java that was killed is started again")
 def test_jvm_dying_at_start_is_tried_twice_and_fails_the_run(
     lake: Path, tmp_path: Path, ends_java: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +277,7 @@ def test_late_sample_at_broadcast_begin_recomputes_only_its_hour_and_day(lake: P
     assert of_broadcast.get(grain=Grain.DAY).starts == 1
 
 
+@computes_often
 def test_an_hour_that_comes_before_others_takes_their_broadcasts_name(lake: Path) -> None:
     every_us = 240 * 1_000_000
     samples = [

@@ -153,7 +153,6 @@ def test_a_run_that_waits_does_not_wait_until_spark_is_warm(here: None) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.slow("two Javas, one after the other")
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_java_that_is_killed_is_replaced_in_the_same_process(
     here: None, monkeypatch: pytest.MonkeyPatch, waits: bool

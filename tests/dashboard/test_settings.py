@@ -164,7 +164,7 @@ def test_user_without_role_sees_the_reason_and_can_log_out(db: None) -> None:
 @pytest.mark.clients
 def test_an_application_made_by_clicking_is_published_to(own: tuple[ServerProcess, Page], tmp_path: Any) -> None:
     server, page = own
-    clip = make_clip(tmp_path / "clip.flv", seconds=4)
+    clip = make_clip(tmp_path / "clip.flv", seconds=1)
     page.click("nav[aria-label=Main] >> text=Settings")
     page.click("text=Create an application")
     page.fill("#application-name", "church")

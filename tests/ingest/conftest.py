@@ -1,6 +1,7 @@
 """Fixtures of the Django side of ingest: a stream with a key, and a process without memory of other tests."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,65 @@ from channels.layers import channel_layers
 from django.utils import timezone
 
 from ingest import live_store
-from ingest.consumers import active, decisions
+from ingest.consumers import active, channel_layer, decisions, upkeep
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING
+from ingest.consumers.upkeep import Upkeep
 from ingest.models import Application, Stream
-from ingest.services import bans, history_writer, keys, relays
+from ingest.packager import packager
+from ingest.server import node as node_module
+from ingest.services import bans, history_writer, keys, leases, relays
 from tests.ingest.control import Connection, NodeApp
+from tests.ingest.ticks import tick_until
+
+TICK_S = 0.1
+"""Between two ticks of a node or a packager, which are a second apart in the product: tests wait for many of them."""
+
+
+@pytest.fixture(autouse=True)
+def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that run here tick often; each tick asks the database, and each third one renews the leases."""
+    monkeypatch.setattr(node_module, "TICK_S", TICK_S)
+    monkeypatch.setattr(node_module, "RESTART_S", TICK_S)
+    monkeypatch.setattr(packager, "TICK_S", TICK_S)
+    monkeypatch.setattr(upkeep, "START_S", TICK_S)
+    monkeypatch.setattr(upkeep, "REVOCATIONS_S", 0.9 * TICK_S)
+    monkeypatch.setattr(upkeep, "LEASES_S", 2.9 * TICK_S)
+    monkeypatch.setattr(channel_layer, "GATHER_S", 0.005)
+
+
+@pytest.fixture
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> timedelta:
+    """A publisher's stream is taken over after a second of silence, which its node reports sooner."""
+    silence = timedelta(seconds=1)
+    monkeypatch.setattr(leases, "SILENCE", silence)
+    monkeypatch.setattr(leases, "REPORTED", silence * 1.2)
+    monkeypatch.setattr(upkeep, "SILENT_MS", 300)
+    return silence
+
+
+class Rounds:
+    """Count the rounds of upkeep that have ended, whether they succeeded or failed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ended: Counter[str] = Counter()
+        self._guarded = Upkeep._guarded
+        rounds = self
+
+        async def count(upkeep: Upkeep, name: str, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            await rounds._guarded(upkeep, name, action)
+            rounds._ended[name] += 1
+
+        monkeypatch.setattr(Upkeep, "_guarded", count)
+
+    async def pass_by(self, node: NodeApp, name: str, count: int = 2, **tick: Any) -> None:
+        """Send ticks until `count` more rounds have begun and ended; one that is under way does not count."""
+        wanted = self._ended[name] + count + 1
+        await tick_until(node, lambda: self._ended[name] >= wanted, **tick)
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    return Rounds(monkeypatch)
 
 
 @pytest.fixture

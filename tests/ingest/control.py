@@ -14,7 +14,7 @@ from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, Totals
 from ingest.live import LiveSettings
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import Deadlines, RtmpServer, ServerConfig
 from ingest.services import history_writer
 from tests.snapshots import figures
 
@@ -146,8 +146,7 @@ async def connected(count: int) -> list[Connection]:
 
 
 async def disconnect(*connections: Connection) -> None:
-    for each in connections:
-        await each.disconnect()
+    await asyncio.gather(*(each.disconnect() for each in connections))
 
 
 class NodeApp:
@@ -195,7 +194,8 @@ async def listening(
 @asynccontextmanager
 async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> AsyncIterator[RtmpServer]:
     """A running media node."""
-    server = RtmpServer(APPLICATION, ServerConfig(node=node, **({"rtmp": ("127.0.0.1", 0)} | config)))
+    usual: dict[str, Any] = {"rtmp": ("127.0.0.1", 0), "deadlines": Deadlines(sweep_s=0.05, linger_s=0.2)}
+    server = RtmpServer(APPLICATION, ServerConfig(node=node, **(usual | config)))
     await server.start()
     try:
         yield server

@@ -3,10 +3,11 @@ it is migrated, why a write was refused, and free space, of a disk that may hang
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,14 +133,18 @@ BACK = ("migrate", "--fake", "ingest", FORMER)
 FORTH = ("migrate", "--fake", "ingest")
 """Quick ways to have something to migrate: nothing of the tables changes."""
 
-runs_commands = pytest.mark.slow("the project's commands run one after another, each a process of its own")
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """One environment for all tests, so that commands share the process that has imported the project."""
+    return Installation(tmp_path_factory.mktemp("disk") / "var")
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
-    made = Installation(tmp_path / "var")
-    made.put_tables()
-    return made
+def installation(home: Installation) -> Iterator[Installation]:
+    home.put_tables()
+    yield home
+    shutil.rmtree(home.folder)
 
 
 def copies(installation: Installation) -> list[Path]:
@@ -153,7 +158,6 @@ def applied(database: Path) -> str:
         return str(name)
 
 
-@runs_commands
 def test_copy_before_a_migration_holds_the_former_database(installation: Installation) -> None:
     installation.manage("migrate", "--no-input")
     assert copies(installation) == [], "there was nothing to migrate"
@@ -167,7 +171,6 @@ def test_copy_before_a_migration_holds_the_former_database(installation: Install
         assert database.execute("SELECT name FROM ingest_application").fetchall() == [("studio",)]
 
 
-@runs_commands
 @pytest.mark.parametrize(("keep", "kept"), [("1", [FORMER]), ("0", [])])
 def test_number_of_kept_database_copies_follows_the_setting(
     installation: Installation, keep: str, kept: list[str]
@@ -201,7 +204,6 @@ def test_only_the_latest_copy_of_each_migration_state_is_kept(settings: Any, tmp
     assert database.newest_copy() == tmp_path / "copies" / left[-1]
 
 
-@runs_commands
 def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:
     """Here it is a file that is in the way."""
     (installation.folder / "copies").write_text("")

@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from ingest.consumers import login
 from ingest.consumers import node as node_consumer
 from ingest.consumers.decisions import READ, WRITE
+from ingest.management.commands import node as node_command
 from ingest.models import Application, Attempt, Node, Session
 from ingest.rtmp import events
 from ingest.server import Deadlines
@@ -40,7 +41,8 @@ def in_state(state: str) -> Any:
     return Node.objects.filter(name=NODE, state=state).exists
 
 
-async def test_a_drained_node_refuses_ends_and_resumes(key: NewKey) -> None:
+async def test_a_drained_node_refuses_ends_and_resumes(key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_command, "WAIT_POLL_S", 0.05)
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as late:
         await until(in_state("up"))
         stream_id = await go_live(encoder, key.secret, capsEx=1.0)
@@ -106,12 +108,12 @@ async def test_a_stop_without_the_database_says_what_was_not_written(
     key: NewKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However short a time connections are given."""
-    monkeypatch.setattr(node_consumer, "STOP_S", 4.5)
+    monkeypatch.setattr(node_consumer, "STOP_S", 1.5)
     with ExitStack() as later:  # Longer than the listener.
         async with listening() as port, RtmpClient(port=port) as encoder:
             await encoder.connect("live")
             await encoder.publish(key.secret)
-            later.enter_context(limited(2))
+            later.enter_context(limited(0.5))
             later.enter_context(locked_database())
     assert "The database did not take the last" in caplog.text
     assert "did not return" not in caplog.text

@@ -307,8 +307,9 @@ async def test_live_publisher_ends_when_its_login_is_revoked_or_expires(login: N
     assert (await Session.objects.aget()).end_reason == "key_revoked"
 
 
+@pytest.mark.usefixtures("short_silence")
 async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassword) -> None:
-    """After three seconds of silence, by the same log-in; another one waits for nothing."""
+    """After some silence, by the same log-in; another one waits for nothing."""
     eve = await sync_to_async(encoder_login.create)(stream=login.login.stream, user="eve")
     async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:
         bob = Encoder(port, "bob", login.password)

@@ -26,6 +26,9 @@ from tests.server_process import wait_for
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
+WAITS = "History waits for the database"
+
+
 @pytest.fixture
 def session(stream: Stream) -> Session:
     return hold(stream, summary={"media": {}})
@@ -85,12 +88,14 @@ def test_repeated_events_and_ends_are_written_once_and_an_end_frees_lease(
     assert Lease.objects.get().session is None
 
 
-def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
+def test_a_locked_database_is_waited_for_and_order_is_kept(
+    process: HistoryWriter, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
     with locked_database():
         for sequence in range(1, 11):
             process.put(event(session.pk, sequence))
         process.put(end(session.pk))
-        assert not process.flush(2.5)  # Longer than a statement waits for a lock: at least one try has failed.
+        wait_for(lambda: WAITS in caplog.text, timeout_s=10, what="a try that failed")
         assert process.waiting == 11
     assert process.flush(10)
     assert process.dropped == 0
@@ -218,11 +223,14 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     assert (session.end_reason, process.dropped) == ("tcp_reset", 0)
 
 
-def test_a_missing_table_is_waited_for(process: HistoryWriter, session: Session) -> None:
+def test_a_missing_table_is_waited_for(
+    process: HistoryWriter, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
     with missing_table("ingest_statusevent"):
         process.put(event(session.pk, 1))
         process.put(EndRow(session.pk, "tcp_reset", "", NOW))
-        assert not process.flush(1)
+        wait_for(lambda: WAITS in caplog.text, timeout_s=10, what="a try that failed")
+        assert process.waiting == 2
     assert process.flush(5)
     session.refresh_from_db()
     assert (session.end_reason, session.events.count(), process.dropped) == ("tcp_reset", 1, 0)

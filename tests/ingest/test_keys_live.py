@@ -26,9 +26,9 @@ from tests.server.media import keep_sending, key_frame
 pytestmark = pytest.mark.usefixtures("process")
 
 LIMITED = LiveSettings(
-    checks=tuple(replace(check, hold_s=1) for check in CHECKS),
+    checks=tuple(replace(check, hold_s=0.2) for check in CHECKS),
     warm_up_s=0,
-    limit=LimitSettings(window_s=2, close_s=1.0),
+    limit=LimitSettings(window_s=5, close_s=0.5),
 )
 
 
@@ -49,7 +49,7 @@ async def test_both_keys_work_in_the_grace_and_the_old_one_until_its_end(key: Ne
         assert await publish_to(port, key.secret) == "live"
         async with RtmpClient(port=port) as encoder:
             await go_live(encoder, key.secret)
-            over = timezone.now() + timedelta(seconds=1)
+            over = timezone.now() + timedelta(seconds=0.3)
             await StreamKey.objects.filter(pk=key.key.pk).aupdate(grace_until=over)
             reason, seconds = await ends(encoder, over)
         assert reason == "key_revoked"
@@ -64,7 +64,7 @@ async def test_an_encoder_is_ended_when_its_key_expires(stream: Stream) -> None:
     async with listening() as port:
         async with RtmpClient(port=port) as encoder:
             await go_live(encoder, key.secret)
-            expires_at = timezone.now() + timedelta(seconds=1)
+            expires_at = timezone.now() + timedelta(seconds=0.3)
             await StreamKey.objects.aupdate(expires_at=expires_at)
             reason, seconds = await ends(encoder, expires_at)
         assert reason == "key_revoked"
@@ -152,7 +152,7 @@ async def test_a_newer_trial_of_a_key_takes_the_place_of_the_older_one(trial: Ne
 
 
 async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "TEST_MOST", timedelta(seconds=1))
+    monkeypatch.setattr(names, "TEST_MOST", timedelta(seconds=0.5))
     async with listening() as port:
         async with RtmpClient(port=port) as tester:
             await go_live(tester, trial.secret)

@@ -1,6 +1,7 @@
 """A node's upkeep: what it tells and asks the database, what it has the server end, and what it makes up for later."""
 
 import asyncio
+import itertools
 import logging
 import threading
 import uuid
@@ -15,12 +16,15 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.utils import timezone
 
+from ingest.consumers import node as node_module
+from ingest.consumers.active import ACTIVE, ActiveSession
 from ingest.consumers.decisions import WRITE
-from ingest.consumers.upkeep import Upkeep
+from ingest.consumers.upkeep import SilenceTracker, Upkeep
 from ingest.contracts import EndReason, Sample
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
 from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
+from tests.ingest.conftest import Rounds
 from tests.ingest.control import NODE, Connection, NodeApp, flush
 from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_queued, writing
 from tests.ingest.others import other_process, process_elsewhere
@@ -74,7 +78,7 @@ async def test_a_session_that_begins_during_the_start_goes_on(key: NewKey) -> No
 
 @pytest.mark.both_forms
 async def test_a_node_whose_name_another_process_has_ends_nothing(
-    stream: Stream, caplog: pytest.LogCaptureFixture
+    stream: Stream, rounds: Rounds, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As it began while the database was away, it has no connections until the other one has stopped."""
     with other_process() as other:
@@ -84,9 +88,7 @@ async def test_a_node_whose_name_another_process_has_ends_nothing(
         await node.tell("node.started")
         assert await drop_after_ticks(node) == {"type": "node.drain", "grace_s": 0.0}
         await node.tell("node.draining")
-        for _ in range(15):  # A second and a half in which it ends nothing.
-            await node.tick()
-            await asyncio.sleep(0.1)
+        await rounds.pass_by(node, "start")
         assert (await Session.objects.aget()).ended_at is None
         assert (await Node.objects.aget()).process == other
     told = [record.getMessage() for record in caplog.records if "runs already" in record.getMessage()]
@@ -130,11 +132,32 @@ async def test_publisher_silence_is_noted_in_its_lease_while_it_lasts(node: Node
     since = (await silent.aget()).silent_since
     assert since is not None
     assert since.timestamp() == pytest.approx(now - 0.9)
-    await node.tick(samples=[sample(now + 3, 100)])
-    await until(Lease.objects.filter(silent_since=None).exists)
+    spoken = Lease.objects.filter(silent_since=None)
+    await tick_until(node, spoken.exists, samples=[sample(now + 3, 100)])
 
 
-async def test_restarted_node_clears_the_silence_its_former_process_noted(node: NodeApp, live: str) -> None:
+def test_silence_that_ended_before_it_was_written_is_reported_as_over_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = ActiveSession(uuid.UUID(SAMPLE.session), "publish", "live", "cam1", 1, 1, 1, NODE, "192.0.2.7", "OBS")
+    monkeypatch.setitem(ACTIVE, SAMPLE.session, session)
+    tracker = SilenceTracker()
+    tracker.observe([replace(SAMPLE, idle_ms=1900)])
+    silent, speaking = tracker.changes()
+    assert (set(silent), speaking) == ({session.id}, set())
+    tracker.observe([replace(SAMPLE, idle_ms=100)])
+    assert session.silent_since is None
+    assert tracker.changes() == ({}, set()), "the silence is still being written"
+    tracker.written(silent, speaking)
+    assert tracker.changes() == ({}, {session.id})
+    tracker.written({}, {session.id})
+    assert tracker.changes() == ({}, set())
+
+
+async def test_restarted_node_clears_the_silence_its_former_process_noted(
+    node: NodeApp, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "SESSIONS_END_S", 0.1)  # The session goes on while the successor stops.
     await Lease.objects.aupdate(silent_since=timezone.now())
     successor = NodeApp()
     await successor.tell("node.started")
@@ -191,11 +214,9 @@ async def test_node_polls_for_revocations_with_each_tick(monkeypatch: pytest.Mon
         assert looks.await_count == second + 1
 
 
-async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey, live: str) -> None:
+async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey, live: str, rounds: Rounds) -> None:
     await sync_to_async(keys.rotate)(key=key.key, grace=timedelta(hours=1))
-    for _ in range(15):  # A second and a half in which nothing is ended.
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "revocations")
     assert node.app.output_queue.empty()
 
 
@@ -216,10 +237,14 @@ async def test_a_session_ends_that_only_the_database_knows_to_be_over(node: Node
 async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, live: str) -> None:
     receive = await watch("live")
     with patient_database(20), locked_database():  # Who waits for the database is too late for `receive`.
-        for second in range(10):
+        stuck, ticks_since = asyncio.create_task(writing()), 0
+        for second in itertools.count():
             await node.tick(at=float(second))
             assert (await receive())["at"] == second
-            await asyncio.sleep(0.2)
+            ticks_since += stuck.done()
+            if ticks_since == 5:
+                break
+            await asyncio.sleep(0.02)
     assert (await Lease.objects.aget()).session_id is not None
 
 
@@ -230,26 +255,19 @@ async def test_tick_with_an_invalid_snapshot_does_not_stop_later_ticks(node: Nod
     assert (await receive())["at"] == 2.0
 
 
-async def ticking(node: NodeApp, seconds: float) -> None:
-    """Ten ticks a second."""
-    for _ in range(int(seconds * 10)):
-        await node.tick()
-        await asyncio.sleep(0.1)
-
-
 async def in_state(node: NodeApp, state: str) -> None:
     await tick_until(node, Node.objects.filter(name=NODE, state=state).exists, seconds=8)
 
 
 @pytest.mark.both_forms
-async def test_the_players_of_a_node_that_was_taken_for_dead_end(node: NodeApp, stream: Stream) -> None:
+async def test_the_players_of_a_node_that_was_taken_for_dead_end(node: NodeApp, stream: Stream, rounds: Rounds) -> None:
     """Their sessions are over in the database: no kick and no revocation would reach them."""
     await is_up()
     player = Connection()
     await player.connect()
     session_id = (await player.play("cam1"))["session_id"]
     await asyncio.to_thread(flush)
-    await ticking(node, 0.3)  # The look of the start is over.
+    await rounds.pass_by(node, "leases")  # The look of the start is over.
     later = timezone.now() + timedelta(seconds=40)
     ended = await sync_to_async(nodes.sweep)(now=later)
     assert [str(session.pk) for session in ended] == [session_id]
@@ -259,24 +277,37 @@ async def test_the_players_of_a_node_that_was_taken_for_dead_end(node: NodeApp, 
     assert (await Session.objects.aget()).end_reason == "node_lost"
 
 
+WAITS_S = 0.2
+"""How long a write waits for a locked database here. In the product it is longer."""
+
+
 @pytest.mark.both_forms
-async def test_a_drain_that_could_not_be_written_is_written_later(node: NodeApp) -> None:
+async def test_a_drain_that_could_not_be_written_is_written_later(
+    node: NodeApp, rounds: Rounds, caplog: pytest.LogCaptureFixture
+) -> None:
     await is_up()
-    with locked_database():
-        await node.tell("node.draining")
-        await ticking(node, 2.5)
+
+    async def fail_to_write(event: str) -> None:
+        before = caplog.text.count("state was not written")
+        with locked_database():
+            await node.tell(event)
+            await until(lambda: caplog.text.count("state was not written") > before)
+            await rounds.pass_by(node, "leases")
+
+    with patient_database(WAITS_S):
+        await fail_to_write("node.draining")
         assert (await Node.objects.aget(name=NODE)).state == "up"
-    await in_state(node, "draining")
-    with locked_database():
-        await node.tell("node.resumed")
-        await ticking(node, 2.5)
-    await in_state(node, "up")
-    await ticking(node, 3.5)
+        await in_state(node, "draining")
+        await fail_to_write("node.resumed")
+        await in_state(node, "up")
+    await rounds.pass_by(node, "leases")
     assert (await Node.objects.aget(name=NODE)).state == "up"
 
 
 @pytest.mark.both_forms
-async def test_a_drain_that_is_written_just_before_the_nodes_start_stays(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drain_that_is_written_just_before_the_nodes_start_stays(
+    rounds: Rounds, caplog: pytest.LogCaptureFixture
+) -> None:
     """The database was away as the node started. Both are written before the node knows of either."""
     node = NodeApp()
     with missing_table("ingest_node"):
@@ -288,22 +319,20 @@ async def test_a_drain_that_is_written_just_before_the_nodes_start_stays(caplog:
         await node.tick()
         await until_queued(WRITE, 2)
     WRITE.submit(int).result(10)  # The loop stands still, so that it learns of both at once.
-    await ticking(node, 0.5)
+    await rounds.pass_by(node, "leases")
     await in_state(node, "draining")
     await node.tell("node.resumed")
     await in_state(node, "up")
     await node.stop()
 
 
-async def test_an_outage_is_said_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_said_once(node: NodeApp, rounds: Rounds, caplog: pytest.LogCaptureFixture) -> None:
     """Although some of what a node asks is answered meanwhile, as by a standby."""
     await is_up()
     with caplog.at_level(logging.INFO, "ingest.consumers.upkeep"):
-        with locked_database():
-            await ticking(node, 6)
-        async with asyncio.timeout(8):
-            while "answers again" not in caplog.text:
-                await ticking(node, 0.1)
+        with patient_database(WAITS_S), locked_database():
+            await rounds.pass_by(node, "leases", 3)
+        await tick_until(node, lambda: "answers again" in caplog.text)
     said = [record.getMessage() for record in caplog.records if "upkeep" in record.name]
     assert [text.split(":")[0] for text in said] == [
         "The node's upkeep (leases) waits for the database",

@@ -115,7 +115,7 @@ async def test_failing_database_refuses_new_shared_objects_but_not_open_ones(
 ) -> None:
     monkeypatch.setattr(consumer, "FAILURES", Bound(100))
     async with listening() as port, sharing(port, 2) as (one, other), sharing(port, use=False, name="new") as [new]:
-        with limited(3), held(READ) if fault == "slow" else missing_table("ingest_sharedobject"):
+        with limited(1), held(READ) if fault == "slow" else missing_table("ingest_sharedobject"):
             await new.ask(Use())
             await one.set("a", 1.0)
             await other.is_told("a", 1.0)

@@ -14,8 +14,9 @@ from ingest.models import Attempt, Lease, Node, PullSource, Session, Stream
 from ingest.services import database, pulls
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
+from tests.ingest.conftest import Rounds
 from tests.ingest.control import NODE, Connection, NodeApp, flush
-from tests.ingest.ticks import is_up, published, snapshot, until
+from tests.ingest.ticks import is_up, published, snapshot, tick_until, until
 
 pytestmark = [pytest.mark.usefixtures("process"), pytest.mark.django_db(transaction=True)]
 
@@ -68,7 +69,7 @@ async def test_an_origin_pulls_what_nobody_publishes(node: NodeApp, stream: Stre
     assert await ordered(node) == []
 
 
-async def test_a_pull_is_a_publisher_without_a_key(node: NodeApp, stream: Stream) -> None:
+async def test_a_pull_is_a_publisher_without_a_key(node: NodeApp, stream: Stream, rounds: Rounds) -> None:
     source = await adding(stream)
     (order,) = await ordered(node)
     puller, answer = await pulling(source, order["credential"])
@@ -78,9 +79,8 @@ async def test_a_pull_is_a_publisher_without_a_key(node: NodeApp, stream: Stream
     assert (session.key_id, session.encoder, session.stream_id) == (None, f"Pull: {SHOWN}", stream.pk)
     metadata = {"encoder": "obs-output module"}
     await puller.tell({"type": "rtmp.metadata", "stream_id": 1, "metadata": metadata, "media": {}})
-    for _ in range(30):  # Its lease is its own: it stays ordered, and nothing is said again.
-        await node.tick(streams=[snapshot(stream.pk, answer["session_id"])])
-        await asyncio.sleep(0.05)
+    # Its lease is its own: it stays ordered, and nothing is said again.
+    await rounds.pass_by(node, "pulls", streams=[snapshot(stream.pk, answer["session_id"])])
     assert node.app.output_queue.empty()
     await sync_to_async(flush)()
     await session.arefresh_from_db()
@@ -88,13 +88,13 @@ async def test_a_pull_is_a_publisher_without_a_key(node: NodeApp, stream: Stream
     await puller.disconnect()
 
 
-async def test_while_an_encoder_publishes_nothing_is_pulled(node: NodeApp, key: NewKey, stream: Stream) -> None:
+async def test_while_an_encoder_publishes_nothing_is_pulled(
+    node: NodeApp, key: NewKey, stream: Stream, rounds: Rounds
+) -> None:
     await is_up()
     encoder, _ = await published(key)
     await adding(stream)
-    for _ in range(20):
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "pulls")
     assert node.app.output_queue.empty()
     await encoder.disconnect()
     assert len(await ordered(node)) == 1
@@ -130,7 +130,7 @@ async def test_an_edge_and_a_drained_node_pull_nothing(node: NodeApp, stream: St
     await node.tell("node.resumed")
 
 
-async def test_stream_published_on_another_node_is_not_pulled(node: NodeApp, stream: Stream) -> None:
+async def test_stream_published_on_another_node_is_not_pulled(node: NodeApp, stream: Stream, rounds: Rounds) -> None:
     await is_up()
     other = await Node.objects.acreate(name="node-b")
     there = {"kind": "publish", "app": "live", "name": "cam1", "stream": stream, "node": other, "address": "192.0.2.1"}
@@ -138,35 +138,32 @@ async def test_stream_published_on_another_node_is_not_pulled(node: NodeApp, str
     expires = timezone.now() + timedelta(minutes=1)
     await Lease.objects.acreate(stream=stream, session=session, node=other, expires_at=expires)
     await adding(stream)
-    for _ in range(15):
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "pulls")
     assert node.app.output_queue.empty()
     await Lease.objects.filter(stream=stream).aupdate(expires_at=timezone.now() - timedelta(seconds=1))
     assert len(await ordered(node)) == 1
 
 
 async def test_on_demand_pull_starts_for_waiting_players_and_ends_after_they_left(
-    node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    node: NodeApp, stream: Stream, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls_consumer, "LEFT_S", 1.0)
+    left_s = 0.3
+    monkeypatch.setattr(pulls_consumer, "LEFT_S", left_s)
     await is_up()
     source = await adding(stream, when="demand")
-    for _ in range(15):
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "pulls")
     assert node.app.output_queue.empty()
     waiting = snapshot(stream.pk, None, state="waiting", players=1)
     (order,) = await ordered(node, streams=[waiting])
     puller, answer = await pulling(source, order["credential"])
     on_air = snapshot(stream.pk, answer["session_id"], players=1)
-    for _ in range(30):
-        await node.tick(streams=[on_air])
-        await asyncio.sleep(0.05)
+    loop = asyncio.get_running_loop()
+    watched_until = loop.time() + 2 * left_s
+    await tick_until(node, lambda: loop.time() > watched_until, streams=[on_air])
     assert node.app.output_queue.empty()
-    left = asyncio.get_running_loop().time()
+    left = loop.time()
     assert await ordered(node, streams=[on_air | {"players": 0}]) == []
-    assert asyncio.get_running_loop().time() - left >= 1.0
+    assert loop.time() - left >= left_s
     await puller.disconnect()
 
 
@@ -174,8 +171,8 @@ async def test_on_demand_pull_runs_while_viewers_wait_at_a_packager(
     node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until one of them watches it, which its players tell."""
-    monkeypatch.setattr(pulls_consumer, "LEFT_S", 0.5)
-    monkeypatch.setattr(pulls, "WANTED", timedelta(seconds=3))
+    monkeypatch.setattr(pulls_consumer, "LEFT_S", 0.1)
+    monkeypatch.setattr(pulls, "WANTED", timedelta(seconds=1))
     await is_up()
     source = await adding(stream, when="demand")
     want = sync_to_async(lambda: pulls.want(source.pk, now=database.read_shared_clock()))
@@ -185,7 +182,7 @@ async def test_on_demand_pull_runs_while_viewers_wait_at_a_packager(
     puller, answer = await pulling(source, order["credential"])
     on_air = snapshot(stream.pk, answer["session_id"], players=0)
     assert await ordered(node, streams=[on_air]) == []
-    assert asyncio.get_running_loop().time() - asked >= 3.0
+    assert asyncio.get_running_loop().time() - asked >= 1.0
     await puller.disconnect()
 
 
@@ -200,7 +197,7 @@ async def test_a_node_pulls_no_more_than_it_may(node: NodeApp, stream: Stream, c
 async def test_a_credential_is_renewed_before_it_expires(
     node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulls_consumer, "RENEWED", pulls.LIFETIME - timedelta(seconds=1.5))
+    monkeypatch.setattr(pulls_consumer, "RENEWED", pulls.LIFETIME - timedelta(seconds=0.5))
     await adding(stream)
     (first,) = await ordered(node)
     (second,) = await ordered(node)

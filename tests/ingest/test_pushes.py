@@ -16,6 +16,7 @@ from ingest.pages import stream_group
 from ingest.services import push_targets
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
+from tests.ingest.conftest import Rounds
 from tests.ingest.control import Connection, NodeApp, flush
 from tests.ingest.ticks import drop_after_ticks, is_up, published, snapshot, tick_until, until, watch
 
@@ -215,14 +216,19 @@ async def test_push_state_reaches_row_history_and_pages_with_secrets_masked(
     assert message["event"]["kind"] == "push.failed"
     retry = figures(target, live, "retrying", kbps=0.0, tries=1, retry_at=1_800_000_005.0)
 
-    async def seen(**tick: Any) -> dict[str, Any]:
-        await node.tick(streams=[snapshot(stream.pk, live)], **tick)
-        found: dict[str, Any] = {}
-        while found.get("kind") != "sample":
-            found = await told()
-        return found["stream"]  # type: ignore[no-any-return]
+    async def sample(state: str) -> dict[str, Any]:
+        while True:
+            found = (await told()).get("stream") or {}
+            if [each["state"] for each in found.get("pushes", ())] == [state]:
+                return found
 
-    page = await seen(pushes=[retry])
+    async def seen(push: dict[str, Any]) -> dict[str, Any]:
+        """The page's sample with this push; a node misses a tick that comes while it shows another."""
+        found = asyncio.create_task(sample(push["state"]))
+        await tick_until(node, found.done, streams=[snapshot(stream.pk, live)], pushes=[push])
+        return found.result()
+
+    page = await seen(retry)
     assert page["pushing"] == {"live": 0, "failing": 1}
     (view,) = page["pushes"]
     assert (view["state"], view["failure"], view["words"]) == ("retrying", "lost", "the connection broke")
@@ -231,7 +237,7 @@ async def test_push_state_reaches_row_history_and_pages_with_secrets_masked(
     await change(node, target, live, "live")
     await states(target, ("live", "", "", ""))
     assert target.failing_since is None
-    page = await seen(pushes=[figures(target, live)])
+    page = await seen(figures(target, live))
     assert page["pushing"] == {"live": 1, "failing": 0}
     assert (page["pushes"][0]["kbps"], page["pushes"][0]["failure"]) == (2600.0, "")
     await sync_to_async(flush)()
@@ -273,7 +279,7 @@ async def test_a_key_of_another_pepper_is_said_once_and_not_ordered(
     assert await StatusEvent.objects.filter(kind="push.failed").acount() == 1
 
 
-async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, stream: Stream) -> None:
+async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, stream: Stream, rounds: Rounds) -> None:
     await adding(stream)
     key.key.test_only = True
     await key.key.asave()
@@ -281,8 +287,6 @@ async def test_a_test_of_a_key_is_pushed_nowhere(node: NodeApp, key: NewKey, str
     tester = Connection()
     await tester.connect()
     assert (await tester.publish(key.secret))["type"] == "rtmp.publish.accept"
-    for _ in range(20):
-        await node.tick()
-        await asyncio.sleep(0.1)
+    await rounds.pass_by(node, "pushes")
     assert node.app.output_queue.empty()
     await tester.disconnect()

@@ -100,7 +100,7 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(reason: str) ->
 async def test_admission_completed_after_the_time_limit_is_undone(encoder: Connection, key: NewKey) -> None:
     """The lock outlasts the limit but not the statement's own patience: the thread admits, and nobody is there."""
     with patient_database(10):
-        with locked_database(), limited(2):
+        with locked_database(), limited(0.5):
             answer = await encoder.publish(key.secret)
             assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
         late = Connection()

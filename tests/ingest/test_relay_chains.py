@@ -58,8 +58,8 @@ async def test_a_node_between_that_has_lost_the_stream_is_passed_over(
 ) -> None:
     """It says that the stream has ended, as far as it knows, and sends away who waits there. The publisher is live."""
     settings.RELAY_VIA = [OTHER]
-    monkeypatch.setitem(relaying.AGAIN_S, "connecting", 0.5)
-    quick: Any = {"relay": RelaySettings(begin_s=1.0, send_away_s=1.0)}
+    monkeypatch.setitem(relaying.AGAIN_S, "connecting", 0.1)
+    quick: Any = {"relay": RelaySettings(begin_s=0.5, send_away_s=0.5)}
     async with (
         cluster(HERE, THERE, OTHER, **quick) as (here, there, _),
         client(there) as encoder,

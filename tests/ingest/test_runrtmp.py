@@ -28,7 +28,6 @@ pytestmark = pytest.mark.timeout(120)
 
 SETUP = """
 from django.core.management import call_command
-call_command("migrate", verbosity=0)
 call_command("application", "set", "live", stdout=__import__("io").StringIO())
 call_command("streamkey", "create", "live/cam1", "--json")
 """
@@ -78,7 +77,9 @@ class Node(Background):
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    return Installation(tmp_path_factory.mktemp("runrtmp"))
+    made = Installation(tmp_path_factory.mktemp("runrtmp"))
+    made.put_tables()
+    return made
 
 
 @pytest.fixture(scope="module")

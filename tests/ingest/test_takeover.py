@@ -288,7 +288,7 @@ async def test_a_takeover_that_comes_too_late_displaces_nobody(
     spare = Connection()
     await spare.connect()
     with patient_database(10):
-        with locked_database(), nullcontext() if leaves else limited(3):
+        with locked_database(), nullcontext() if leaves else limited(1):
             await spare.tell(spare.publish_event(key.secret))
             await writing()
             if leaves:

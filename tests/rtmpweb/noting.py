@@ -1,9 +1,12 @@
-"""Tasks for workers of tests: one says in which process, one uses Spark."""
+"""Tasks for workers of tests: one says in which process, one uses Spark. Such workers look at themselves often."""
 
 import os
 from pathlib import Path
 
+from rtmpweb import bootsteps
 from rtmpweb.celery import app
+
+bootsteps.POLL_S = bootsteps.MEASURE_S = 0.1
 
 
 @app.task(name="tests.note")

@@ -150,7 +150,7 @@ def exit_code(worker: Background) -> int:
 def test_worker_with_schedule_thread_runs_tasks_and_exits_when_idle(start: Start, tmp_path: Path) -> None:
     answer = tmp_path / "answer"
     noting.note.apply_async((str(answer),), queue=QUEUE)
-    worker = start("--schedule-thread", "--rest-after", "2", database=str(connection.settings_dict["NAME"]))
+    worker = start("--schedule-thread", "--rest-after", "1.5", database=str(connection.settings_dict["NAME"]))
     lives = Heartbeat.objects.filter(kind=Heartbeat.Kind.BEAT)
     wait_for(lives.exists, timeout_s=30, what="the schedule says that it lives")
     assert exit_code(worker) == 0, worker.log

@@ -197,9 +197,10 @@ def slow():
         return limit, time.monotonic() - began
 
 socket = connection.get_connection_params()
+write, read = decisions.WRITE.submit(slow), decisions.READ.submit(slow)
 print(json.dumps({
-    "write": decisions.WRITE.submit(slow).result(),
-    "read": decisions.READ.submit(slow).result(),
+    "write": write.result(),
+    "read": read.result(),
     "elsewhere": ask("SHOW statement_timeout"),
     "unanswered_ms": socket["tcp_user_timeout"],
     "keepalives": [socket[f"keepalives_{name}"] for name in ("idle", "interval", "count")],

@@ -12,12 +12,16 @@ import pytest_asyncio
 import uvloop
 
 from ingest.server import Deadlines, RtmpServer, ServerConfig
+from ingest.server import node as node_module
 from tests.rtmp_client import SendingClient
 from tests.server.app import ScriptedApp
 from tests.server.clients import Room, Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
+
+TICK_S = 0.05
+"""Between two ticks of a node, which are a second apart in the product: tests wait for many of them."""
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -27,6 +31,12 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 Serve = Callable[..., Awaitable[RtmpServer]]
 OnStage = Callable[..., Awaitable[Stage]]
 Enter = Callable[..., Awaitable[Room]]
+
+
+@pytest.fixture(autouse=True)
+def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "TICK_S", TICK_S)
+    monkeypatch.setattr(node_module, "RESTART_S", TICK_S)
 
 
 @pytest.fixture

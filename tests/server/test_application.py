@@ -200,10 +200,10 @@ async def test_media_read_before_the_publish_decision_are_bounded(
 
 async def test_each_pending_publish_has_its_own_decision_deadline(app: ScriptedApp, serve: Serve) -> None:
     hold_back(app)
-    server = await serve(decision_s=1.5)
+    server = await serve(decision_s=0.6)
     async with publishing(server) as (encoder, live):
         first = await asks(encoder, "slow one")
-        await asyncio.sleep(0.8)  # By so much the second has its end later.
+        await asyncio.sleep(0.4)  # By so much the second has its end later.
         second = await asks(encoder, "slow two")
         refused = await encoder.wait_for(events.StatusReceived, lambda status: status.level == "error")
         assert (refused.stream_id, refused.code) == (first, "NetStream.Failed")

@@ -16,8 +16,7 @@ from ingest.rtmp import Limits, encode_message, events
 from ingest.rtmp import Message as RtmpMessage
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import MessageType
-from ingest.server import RtmpServer
-from ingest.server.listener import PAUSED_S
+from ingest.server import RtmpServer, listener
 from tests.pure.rtmp.wire import type0
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server.app import ScriptedApp
@@ -200,13 +199,16 @@ async def test_silent_publisher_is_ended_as_idle_timeout(app: ScriptedApp, serve
     assert (await app.event("rtmp.unpublish"))["reason"] == "idle_timeout"
 
 
-async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(app: ScriptedApp, serve: Serve) -> None:
-    app.limits["idle_timeout_s"] = 1.5
-    server = await serve(sweep_s=0.2)
+async def test_a_pause_of_the_server_itself_is_not_a_publishers_silence(
+    app: ScriptedApp, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "PAUSED_S", 0.4)
+    app.limits["idle_timeout_s"] = 0.6
+    server = await serve(sweep_s=0.1)
     async with publishing(server, AVC_HEADER) as (client, stream_id):
-        asyncio.get_running_loop().call_later(0.05, time.sleep, PAUSED_S + 0.7)
+        asyncio.get_running_loop().call_later(0.05, time.sleep, 0.8)
         for number in range(1, 8):  # The first after the pause comes before the limit is over again.
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
             await client.send_video(stream_id, 100 * number, key_frame(number))
         assert not app.connections[0].of("rtmp.unpublish")
         may_be_silent(server, 0.3)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import events
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer, ServerConfig, listener
 from ingest.server.connection_limits import ADDRESSES, ConnectionLimits
 from ingest.server.sockets import Address, Listening
 from tests.certificates import make_pair
@@ -120,8 +120,9 @@ def test_open_files_limit_that_cannot_be_raised_enough_is_logged() -> None:
 
 EXHAUSTED = """
 import asyncio, logging, resource, socket
-from ingest.server import Deadlines, RtmpServer, ServerConfig
+from ingest.server import Deadlines, RtmpServer, ServerConfig, node
 
+node.TICK_S = 0.1
 logging.disable(logging.ERROR)
 told = asyncio.Event()
 
@@ -261,8 +262,9 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApp, serve: Serv
 
 
 async def test_a_resume_waits_for_a_port_that_is_taken(
-    app: ScriptedApp, server: RtmpServer, caplog: pytest.LogCaptureFixture
+    app: ScriptedApp, server: RtmpServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(listener, "LISTEN_AGAIN_S", 0.05)
     host, port = server.addresses[0]
     await app.wait_until(lambda: bool(app.instances))
     await app.node.send(DRAIN)

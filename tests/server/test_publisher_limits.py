@@ -183,9 +183,9 @@ async def test_client_that_only_shook_hands_is_ended_after_the_short_limit(app: 
 
 LIMIT_KBPS = 400
 QUICK = LiveSettings(
-    checks=tuple(replace(check, hold_s=0.5) for check in CHECKS),
+    checks=tuple(replace(check, hold_s=0.2) for check in CHECKS),
     warm_up_s=0,
-    limit=LimitSettings(window_s=2, close_s=2.0),
+    limit=LimitSettings(window_s=10, close_s=0.5),
 )
 
 

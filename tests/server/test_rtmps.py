@@ -111,7 +111,7 @@ async def test_a_refusal_reaches_the_client(app: ScriptedApp, tls_server: RtmpSe
 
 
 async def test_a_tls_peer_that_takes_nothing_is_closed(app: ScriptedApp, serve_tls: ServeTls, pair: Pair) -> None:
-    server = await serve_tls(write_s=0.5)
+    server = await serve_tls(write_s=0.3)
     await check_a_stuck_player_is_closed(app, tls_port(server), tls=pair.client())
 
 
@@ -129,10 +129,10 @@ async def test_a_tls_peer_that_is_slow_is_not_closed(app: ScriptedApp, serve_tls
                 await asyncio.sleep(0)
             loop = asyncio.get_running_loop()
             began = loop.time()
-            while loop.time() - began < 4 and not player.done():
+            while loop.time() - began < 2 and not player.done():
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
                 await asyncio.sleep(0.01)
-            set_deadlines(server, write_s=3)
+            set_deadlines(server, write_s=1.5)
             for _ in range(50):  # One of which no one saw it take anything would be ended now.
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
                 await asyncio.sleep(0.01)

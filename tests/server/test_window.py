@@ -184,9 +184,9 @@ async def test_player_that_reads_slowly_is_not_ended_while_its_window_is_closed(
     await becomes(lambda: room.connection.outlet.is_window_closed)
     connection = room.connection
     for number in range(25):
-        if number == 20:  # One that took nothing for these two seconds would be ended now.
-            set_deadlines(room.server, write_s=1.9)
-        await asyncio.sleep(0.1)
+        if number == 20:  # One that took nothing for this second would be ended now.
+            set_deadlines(room.server, write_s=0.9)
+        await asyncio.sleep(0.05)
         room.player.resume_reading()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -222,7 +222,7 @@ async def test_real_players_see_all_through_a_small_window(app: ScriptedApp, ser
     """
     for tool in (*PLAYERS, "rtmp2src"):
         require_tool(tool)
-    clip = make_clip(tmp_path / "clip.flv", seconds=2)
+    clip = make_clip(tmp_path / "clip.flv", seconds=1, video_kbps=1600)
     server = await serve(config=SMALL, sweep_s=0.25)  # The default's.
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}

@@ -167,7 +167,6 @@ def test_report_made_by_another_process_is_attributed_to_its_requester(seen_by_o
     assert entry.detail == {"report": made.pk}
 
 
-@pytest.mark.slow("three processes, one after the other, that let all others go first")
 @pytest.mark.django_db(transaction=True)
 def test_failed_report_process_gives_a_reason_and_does_not_block_the_next(
     seen_by_others: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -60,10 +60,12 @@ class Running:
 async def running(
     *, hls: HlsSettings | None = None, node: dict[str, Any] | None = None, end_players_s: float = 15.0, **settings: Any
 ) -> AsyncIterator[Running]:
-    """`settings`: of `PackagerSettings`; `node`: of the origin's `ServerConfig`."""
+    """`settings`: of `PackagerSettings`, by default with a short memory; `node`: of the origin's `ServerConfig`."""
     async with cluster(ORIGIN, **(node or {})) as (origin,):
         config = ServerConfig(node=PACKAGER, rtmp=None, deadlines=Deadlines(end_players_s=end_players_s))
-        packager = Packager(APPLICATION, config, PackagerSettings(**settings), hls or HlsSettings(), SECRET)
+        packager = Packager(
+            APPLICATION, config, PackagerSettings(**({"known_s": 0.1} | settings)), hls or HlsSettings(), SECRET
+        )
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         await packager.start(listener)
@@ -82,9 +84,9 @@ class ClipPublisher:
     """Publishes a clip's tags by a client of its own, at a pace; again and again until it is closed."""
 
     def __init__(
-        self, running: Running, secret: str, clip: Path, *, pace: float = 1.0, repeats: bool = True, at_ms: int = 0
+        self, running: Running, secret: str, clip: Path, *, pace: float = 4.0, repeats: bool = True, at_ms: int = 0
     ) -> None:
-        """`pace`: of real time; `repeats`: False: once; `at_ms`: the first timestamp."""
+        """`pace`: how many times faster than real time; `repeats`: False: once; `at_ms`: the first timestamp."""
         self._client = RtmpClient(port=running.origin.addresses[0][1])
         self._secret, self._pace, self._repeats, self._at_ms = secret, pace, repeats, at_ms
         self._tags = [tag for tag in read_tags(clip) if tag.type_id in (MessageType.AUDIO, MessageType.VIDEO)]

@@ -83,7 +83,7 @@ async def test_playlist_request_for_a_future_part_waits_for_it(key: NewKey, clip
 async def test_a_first_playlist_has_whole_segments(key: NewKey, clip: Path) -> None:
     """Players fail with parts alone; those that are no page's need two. No cache keeps one that has fewer."""
     async with running() as hls:
-        async with ClipPublisher(hls, key.secret, clip):
+        async with ClipPublisher(hls, key.secret, clip, pace=2.0):
             name = await watched(hls)
             early = await hls.get(name)
             assert len(segments_of(early)) == 1

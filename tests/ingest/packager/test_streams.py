@@ -81,7 +81,7 @@ def assert_valid(player: Player, *without: str) -> None:
 
 async def test_packets_delivered_by_hls_equal_the_published_ones(key: NewKey, clip: Path, tmp_path: Path) -> None:
     async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
-        rendition = await watched_to_the_end(ClipPublisher(hls, key.secret, clip, repeats=False), player)
+        rendition = await watched_to_the_end(ClipPublisher(hls, key.secret, clip, pace=2.0, repeats=False), player)
         assert_valid(player)
     got = tmp_path / "got.mp4"
     got.write_bytes(rendition.joined())
@@ -93,7 +93,10 @@ async def test_packets_delivered_by_hls_equal_the_published_ones(key: NewKey, cl
         assert delivered == published[-len(delivered) :], kind
 
 
-async def test_stream_is_fetched_once_and_released_without_viewers(key: NewKey, clip: Path) -> None:
+async def test_stream_is_fetched_once_and_released_without_viewers(
+    key: NewKey, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packager.Packager, "_gone_s", lambda whole, _path: whole.settings.gone_s)
     async with running(hls=SHORT, idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
         await asyncio.gather(*(look(hls) for _ in range(5)))
         assert subscribers(hls.packager.server) == 1
@@ -108,7 +111,7 @@ async def test_viewer_of_an_unplayable_codec_is_refused_at_once_with_its_name(
 ) -> None:
     """And not when it has been waited for in vain; who comes next as well."""
     clip = make_flv(tmp_path / "clip.flv", codecs)
-    async with running(ready_s=10 * PATIENT) as hls, ClipPublisher(hls, key.secret, clip):
+    async with running(ready_s=10 * PATIENT) as hls, ClipPublisher(hls, key.secret, clip, pace=1.0):
         for answer in (await hls.get(), await hls.get()):
             assert answer.status_code == 415
             assert UNFIT[codecs] in answer.json()["detail"]
@@ -134,7 +137,7 @@ async def test_an_encoder_that_comes_back_goes_on_with_a_discontinuity(
 
 async def test_playlist_stays_valid_across_the_32_bit_timestamp_wrap(key: NewKey, clip: Path) -> None:
     async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
-        publisher = ClipPublisher(hls, key.secret, clip, repeats=False, at_ms=0xFFFF_F800)
+        publisher = ClipPublisher(hls, key.secret, clip, pace=2.0, repeats=False, at_ms=0xFFFF_F800)
         rendition = await watched_to_the_end(publisher, player)
         assert rendition.decoded("video") > 60
         assert_valid(player)
@@ -157,7 +160,7 @@ async def test_the_playlist_ends_when_the_publisher_has_left_for_good(key: NewKe
 
 async def test_viewer_who_asked_too_early_can_watch_once_it_is_published(key: NewKey, clip: Path) -> None:
     """That nobody published was remembered a moment ago."""
-    async with running(hls=SHORT, ready_s=PATIENT) as hls:
+    async with running(hls=SHORT, ready_s=PATIENT, known_s=1.0) as hls:
         assert (await hls.get()).status_code == 404
         async with ClipPublisher(hls, key.secret, clip):
             assert (await hls.get()).status_code == 200

@@ -13,6 +13,7 @@ from ingest.consumers import decisions
 from ingest.contracts.figures import NodeFigures
 from ingest.live_store import get_livestore
 from ingest.models import Application, Attempt, Session, Stream
+from ingest.packager.packager import Packager
 from ingest.packager.viewers import Report, read_report
 from ingest.services import actions, audit, play_tokens, sessions
 from ingest.services.keys import NewKey
@@ -54,7 +55,22 @@ def of_node(node: NodeFigures) -> Any:
     return (node["players"], node.get("viewers")), relays
 
 
-@pytest.mark.slow("a viewer has left when nothing was asked for during some target durations")
+@pytest.fixture
+def soon_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A viewer has left after `gone_s`, however long the segments are."""
+    monkeypatch.setattr(Packager, "_gone_s", lambda packager, _path: packager.settings.gone_s)
+
+
+async def test_viewer_of_long_segments_has_left_after_twice_their_duration(key: NewKey, clip: Path) -> None:
+    async with running(hls=SHORT, gone_s=1.0) as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        assert [each.targets.duration_s for each in stream.packaging.renditions.values()] == [1]
+        assert (hls.packager._gone_s("live/cam1"), hls.packager._gone_s("live/cam2")) == (4, 1)
+
+
+@pytest.mark.usefixtures("soon_gone")
 async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey, clip: Path) -> None:
     # Who waited in vain for the first segment would be one more viewer.
     async with running(hls=SHORT, gone_s=1.0, ready_s=20.0) as hls, ClipPublisher(hls, key.secret, clip):
@@ -79,9 +95,10 @@ async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey,
         assert ended == [("hls", "client_unpublish", True)] * 3
 
 
+@pytest.mark.usefixtures("soon_gone")
 async def test_figures_reported_by_a_page_are_kept_in_its_session(key: NewKey, clip: Path) -> None:
     told = {"join_ms": 400, "stalls": 1, "stalled_ms": 100, "watched_ms": 900}
-    async with running(hls=SHORT, gone_s=2.0) as hls, ClipPublisher(hls, key.secret, clip):
+    async with running(hls=SHORT, gone_s=1.0) as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
         viewer = playlist.partition("viewer=")[2]
         answer = await hls.http.post(hls.url(f"beacon?viewer={viewer}"), content=json.dumps(told | {"behind_ms": 2000}))
@@ -92,6 +109,7 @@ async def test_figures_reported_by_a_page_are_kept_in_its_session(key: NewKey, c
         assert {name: row.summary.get(name) for name in told} == told
 
 
+@pytest.mark.usefixtures("soon_gone")
 async def test_returning_viewer_is_counted_again_by_the_same_id(key: NewKey, clip: Path) -> None:
     """Who paused goes on with the playlist that he has."""
     async with running(gone_s=0.3) as hls, ClipPublisher(hls, key.secret, clip):
@@ -102,9 +120,10 @@ async def test_returning_viewer_is_counted_again_by_the_same_id(key: NewKey, cli
         await until(lambda: hls.packager.viewers.get(viewer) is not None)
 
 
+@pytest.mark.usefixtures("soon_gone")
 async def test_viewers_leaving_an_ended_stream_do_not_reduce_the_next_ones_count(key: NewKey, clip: Path) -> None:
     """They leave when it is packaged anew."""
-    async with running(hls=SHORT, end_players_s=0.3, gone_s=5.0) as hls:
+    async with running(hls=SHORT, end_players_s=0.3, gone_s=2.5) as hls:
         async with ClipPublisher(hls, key.secret, clip):
             former = (await watched(hls)).partition("viewer=")[2]
         async with asyncio.timeout(10):

@@ -38,7 +38,7 @@ def note(spool: Spool, batch: pa.RecordBatch) -> None:
 
 Spool.append = note  # type: ignore[assignment, method-assign]
 lake, first, rotate_s = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-writer = TelemetryWriter(lake, "node-a", rotation=Rotation(flush_s=0.05, age_s=rotate_s))
+writer = TelemetryWriter(lake, "node-a", rotation=Rotation(flush_s=0.02, age_s=rotate_s))
 writer.start()
 sequence = first
 while True:

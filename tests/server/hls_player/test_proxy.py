@@ -29,25 +29,25 @@ def took_s(proxy: Proxy) -> float:
 
 
 def test_proxy_limits_its_bytes_per_second(server: HttpReceiver) -> None:
-    with Proxy(server.port, bytes_per_s=50_000) as proxy:
-        assert took_s(proxy) >= 0.9 * len(BODY) / 50_000
+    with Proxy(server.port, bytes_per_s=250_000) as proxy:
+        assert took_s(proxy) >= 0.9 * len(BODY) / 250_000
         assert proxy.passed_bytes >= len(BODY)
         proxy.limit(None)
         assert took_s(proxy) < 1.5
 
 
 def test_connections_share_the_byte_rate_of_the_proxy(server: HttpReceiver) -> None:
-    with Proxy(server.port, bytes_per_s=200_000) as proxy, ThreadPoolExecutor(2) as several:
+    with Proxy(server.port, bytes_per_s=500_000) as proxy, ThreadPoolExecutor(2) as several:
         began = time.monotonic()
         list(several.map(lambda _: took_s(proxy), range(2)))
-        assert time.monotonic() - began >= 0.9 * 2 * len(BODY) / 200_000
+        assert time.monotonic() - began >= 0.9 * 2 * len(BODY) / 500_000
 
 
 def test_proxy_stalls_and_loses_nothing(server: HttpReceiver) -> None:
     with Proxy(server.port) as proxy:
-        proxy.stall(2)
-        assert took_s(proxy) >= 1.9
-        assert took_s(proxy) < 1.5
+        proxy.stall(1)
+        assert took_s(proxy) >= 0.9
+        assert took_s(proxy) < 0.9
 
 
 def test_cut_proxy_passes_nothing_until_mended(server: HttpReceiver) -> None:

@@ -130,8 +130,8 @@ async def test_ffmpeg_and_rtmpdump_exit_at_the_end_of_the_stream(
 ) -> None:
     for tool in PLAYERS:
         require_tool(tool)
-    clip = make_clip(tmp_path / "clip.flv", seconds=2)
-    server = await serve(end_players_s=0.5)
+    clip = make_clip(tmp_path / "clip.flv", seconds=1)
+    server = await serve(end_players_s=0.2)
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
     async with programs(*(PLAYERS[tool].format(url=url, out=outputs[tool]) for tool in PLAYERS)) as players:

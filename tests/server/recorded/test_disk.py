@@ -11,7 +11,7 @@ import pytest
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from ingest.server.config import Mp4Settings
-from ingest.server.vod import library
+from ingest.server.vod import library, playback
 from ingest.server.vod.flv_source import FlvSource, Span, read_info
 from ingest.server.vod.library import READING_THREADS, Library, ReadAhead
 from tests.server.app import ScriptedApp
@@ -84,6 +84,12 @@ async def test_a_file_that_is_deleted_while_it_plays_plays_on(viewer: Viewer, ap
     assert viewer.media() == made(60)
 
 
+@pytest.fixture
+def soon_dry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playback, "DRY_S", 0.3)
+
+
+@pytest.mark.usefixtures("soon_dry")
 async def test_play_from_a_hanging_disk_sends_stream_dry_and_then_resumes(
     server: RtmpServer, viewer: Viewer, app: ScriptedApp, tmp_path: Path
 ) -> None:
@@ -98,6 +104,7 @@ async def test_play_from_a_hanging_disk_sends_stream_dry_and_then_resumes(
     assert viewer.media() == made(60, key_bytes=50_000)
 
 
+@pytest.mark.usefixtures("soon_dry")
 async def test_play_from_a_disk_that_hangs_at_the_start_fails_after_the_deadline(
     serve: Serve, app: ScriptedApp, tmp_path: Path
 ) -> None:
@@ -108,7 +115,7 @@ async def test_play_from_a_disk_that_hangs_at_the_start_fails_after_the_deadline
         async with Viewer(port=server.addresses[0][1]) as viewer:
             await viewer.watch()
             await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
-            set_deadlines(server, disk_s=2.5)
+            set_deadlines(server, disk_s=0.5)
             await viewer.until_code("NetStream.Play.Failed")
             assert viewer.story()[-3:] == ["STREAM_DRY", "STREAM_EOF", "NetStream.Play.Failed"]
             assert "Nothing came from the disk" in (await failed(viewer, app))[1]

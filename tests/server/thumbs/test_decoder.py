@@ -220,7 +220,7 @@ BAD = {
         SETTINGS,
     ),
     "does not start": ("raise SystemExit(3)", "it ended with 3", SETTINGS),
-    "is never ready": ("import time; time.sleep(600)", "it did not start within 1 s", replace(SETTINGS, start_s=1.0)),
+    "is never ready": ("import time; time.sleep(600)", "it did not start within 0.3 s", replace(SETTINGS, start_s=0.3)),
 }
 """What it does, what is said of it, and the settings, which are short only in what it passes."""
 
