@@ -4,7 +4,7 @@ listener in the test's own loop."""
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter
@@ -14,6 +14,7 @@ from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, Totals
 from ingest.live import LiveSettings
+from ingest.models import Node
 from ingest.server import RtmpServer, ServerConfig
 from ingest.services import history_writer
 from tests.snapshots import figures
@@ -201,3 +202,15 @@ async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> Asy
         yield server
     finally:
         await server.stop(grace_s=grace_s)
+
+
+@asynccontextmanager
+async def cluster(*names: str, **config: Any) -> AsyncIterator[list[RtmpServer]]:
+    """Run media nodes that know one another."""
+    async with AsyncExitStack() as stack:
+        found = [await stack.enter_async_context(serving(name, **config)) for name in names]
+        known = Node.objects.exclude(url="").filter(name__in=names)
+        async with asyncio.timeout(20):
+            while await known.acount() < len(names):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        yield found

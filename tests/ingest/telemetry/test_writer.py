@@ -1,5 +1,6 @@
 """What is recorded arrives in the lake once, whatever happens to the process."""
 
+import itertools
 import logging
 import os
 import resource
@@ -24,6 +25,7 @@ from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
 from tests.ingest.telemetry.conftest import QUICK, until, writing
 from tests.ingest.telemetry.records import NOON, event, sample
+from tests.production.waits import waited_s
 
 HOUR_US = 3_600_000_000
 
@@ -396,6 +398,38 @@ def test_many_threads_may_record(tmp_path: Path, writer: TelemetryWriter) -> Non
     assert len(sequences(tmp_path)) == 600
 
 
+def record_numbered(lake: Path, first: int, rotate_s: float) -> None:
+    """Record numbered samples until the process is killed.
+
+    After each sample, print its number, the count of spooled samples, the count of spoolings, and the longest time for
+    which a sample waited to be spooled.
+    """
+    spooled: list[int] = []
+    handed_at: list[float] = []
+    longest, append = 0.0, Spool.append
+
+    def clock() -> float:
+        """Stands still while this process waits for a processor."""
+        return time.monotonic() - waited_s(os.getpid())
+
+    def note(spool: Spool, batch: pa.RecordBatch) -> None:
+        nonlocal longest
+        append(spool, batch)
+        longest = max(longest, clock() - handed_at[sum(spooled)])
+        spooled.append(batch.num_rows)
+
+    Spool.append = note  # type: ignore[assignment, method-assign]
+    writer = TelemetryWriter(lake, "node-a", rotation=Rotation(flush_s=0.05, age_s=rotate_s))
+    writer.start()
+    for sequence in itertools.count(first):
+        handed_at.append(clock())
+        # Every tenth belongs to the next hour, so that each spool becomes two files.
+        writer.samples([sample(sequence, at_us=NOON + (sequence % 10 == 9) * HOUR_US)])
+        sys.stdout.write(f"{sequence} {sum(spooled)} {len(spooled)} {longest}\n")
+        sys.stdout.flush()
+        time.sleep(0.002)
+
+
 @pytest.mark.parametrize("rotate_s", [60.0, 0.0])
 def test_kill_9_loses_at_most_two_seconds_and_duplicates_nothing(tmp_path: Path, rotate_s: float) -> None:
     """Killed again and again while it spools (60) or while it rotates all the time (0): what it spooled is kept, and
@@ -404,8 +438,8 @@ def test_kill_9_loses_at_most_two_seconds_and_duplicates_nothing(tmp_path: Path,
     assert Rotation().flush_s <= 1
     first, owed = 0, set[int]()
     for _ in range(3):
-        command = [sys.executable, "-m", "tests.ingest.telemetry.writing_process", str(tmp_path), str(first)]
-        with subprocess.Popen([*command, str(rotate_s)], stdout=subprocess.PIPE, text=True) as process:
+        program = f"from {__name__} import *; record_numbered(Path({str(tmp_path)!r}), {first}, {rotate_s})"
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             started, times, longest = time.monotonic(), 0, 0.0
             try:
