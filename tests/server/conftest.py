@@ -12,9 +12,8 @@ import pytest_asyncio
 import uvloop
 
 from ingest.server import Deadlines, RtmpServer, ServerConfig
-from tests.rtmp_client import SendingClient
 from tests.server.app import ScriptedApp
-from tests.server.clients import Room, Stage
+from tests.server.clients import Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -26,7 +25,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 Serve = Callable[..., Awaitable[RtmpServer]]
 OnStage = Callable[..., Awaitable[Stage]]
-Enter = Callable[..., Awaitable[Room]]
+Enter = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
@@ -97,11 +96,7 @@ async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
 
 
 @pytest_asyncio.fixture
-async def enter(serve: Serve) -> AsyncIterator[Enter]:
-    """A room of a server with such settings; its player may have a protocol of its own."""
+async def enter() -> AsyncIterator[Enter]:
+    """Enters an async context, which the test's end leaves."""
     async with AsyncExitStack() as stack:
-
-        async def start(protocol: SendingClient | None = None, **settings: Any) -> Room:
-            return await stack.enter_async_context(Room(await serve(**settings), protocol))
-
-        yield start
+        yield stack.enter_async_context

@@ -3,77 +3,49 @@
 from typing import Any
 
 from ingest.rtmp import events
-from ingest.rtmp.messages.shared_object import (
-    Change,
-    Clear,
-    Remove,
-    RequestChange,
-    SendMessage,
-    SharedObject,
-    SharedObjectEvent,
-    Status,
-    Success,
-    Use,
-    UseSuccess,
-)
+from ingest.rtmp.messages import shared_object as so
 from tests.rtmp_client import RtmpClient
 
 
 class Sharer(RtmpClient):
-    """`properties` are those of the object, as it was told of it and as it set them."""
+    """A client of one object. `properties` are those that the server sent or confirmed."""
 
     def __init__(self, *, port: int, name: str = "chat", persistent: bool = False, amf3: bool = False) -> None:
         super().__init__(port=port)
-        self.name = name
-        self.persistent = persistent
-        self.amf3 = amf3
+        self.name, self.persistent, self.amf3 = name, persistent, amf3
         self.properties: dict[str, Any] = {}
         self.version = 0
         self.uses = 0
-        """How often it was told that it uses the object."""
+        """The number of confirmed uses of the object."""
         self.messages: list[tuple[str, list[Any]]] = []
         self.statuses: list[str] = []
         self._set: dict[str, Any] = {}
         self.listener = self._listen
 
-    async def __aenter__(self) -> "Sharer":
-        await self.open()
-        return self
-
     async def connect(self, app: str = "room", **properties: Any) -> events.ResultReceived:
         return await super().connect(app, objectEncoding=3.0 if self.amf3 else 0.0, **properties)
 
-    async def use(self, *more: SharedObjectEvent) -> None:
-        """Returns as soon as the object is there."""
+    async def ask(self, *asked: so.SharedObjectEvent) -> None:
+        self._set |= {event.name: event.value for event in asked if isinstance(event, so.RequestChange)}
+        self.protocol.send_shared_object(so.SharedObject(self.name, self.version, self.persistent, list(asked)))
+        await self.flush()
+
+    async def use(self, *more: so.SharedObjectEvent) -> None:
         before = self.uses
-        await self.ask(Use(), *more)
+        await self.ask(so.Use(), *more)
         await self.wait_until(lambda: self.uses > before)
 
     async def set(self, name: str, value: Any) -> None:
-        """Returns as soon as the server said so."""
-        await self.ask(RequestChange(name, value))
-        await self.wait_until(lambda: self.properties.get(name) == value)
-
-    async def ask(self, *asked: SharedObjectEvent) -> None:
-        self._set |= {event.name: event.value for event in asked if isinstance(event, RequestChange)}
-        self.protocol.send_shared_object(SharedObject(self.name, self.version, self.persistent, list(asked)))
-        await self.flush()
+        """Set a property. Return when the server has confirmed it."""
+        await self.ask(so.RequestChange(name, value))
+        await self.is_told(name, value)
 
     async def is_told(self, name: str, value: Any) -> None:
-        """Returns as soon as the property is this; None: deleted."""
+        """Return when the property has this value. None: it is deleted."""
         await self.wait_until(lambda: self.properties.get(name) == value)
 
-    async def is_sent(self, handler: str, *values: Any) -> None:
-        """Returns as soon as it has got the message, which is its first."""
-        await self.wait_until(lambda: bool(self.messages))
-        assert self.messages == [(handler, list(values))]
-
-    async def is_answered(self) -> None:
-        """Returns as soon as it may use the object, or may not."""
-        await self.wait_until(lambda: bool(self.uses or self.statuses))
-
     async def is_refused(self, code: str) -> None:
-        await self.wait_until(lambda: bool(self.statuses))
+        await self.wait_until(lambda: self.statuses)
         assert self.statuses == [code]
         self.statuses.clear()
 
@@ -84,17 +56,17 @@ class Sharer(RtmpClient):
         self.version = event.version
         for each in event.events:
             match each:
-                case UseSuccess():
+                case so.UseSuccess():
                     self.uses += 1
-                case Clear():
+                case so.Clear():
                     self.properties.clear()
-                case Change(name, value):
+                case so.Change(name, value):
                     self.properties[name] = value
-                case Remove(name):
+                case so.Remove(name):
                     self.properties.pop(name, None)
-                case Success(name):
+                case so.Success(name):
                     self.properties[name] = self._set[name]
-                case SendMessage(handler, values):
+                case so.SendMessage(handler, values):
                     self.messages.append((handler, values))
-                case Status(code):
+                case so.Status(code):
                     self.statuses.append(code)

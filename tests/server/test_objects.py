@@ -97,7 +97,8 @@ async def test_shared_object_exchange_works_between_amf0_and_amf3_clients(
     await other.is_told("users", {"anna": [1.0, True], "bert": "hello"})
     await other.ask(SendMessage("say", ["hello", {"to": "all"}]))
     for client in (one, other):
-        await client.is_sent("say", "hello", {"to": "all"})
+        await client.wait_until(lambda client=client: client.messages)  # type: ignore[misc]
+        assert client.messages == [("say", ["hello", {"to": "all"}])]
     await one.ask(RequestChange("users", None))
     await other.is_told("users", None)
     assert other.version == 2

@@ -181,7 +181,7 @@ async def test_a_target_that_is_too_slow_costs_players_nothing(app: ScriptedApp,
     server = await serve(config={"push": QUICK, "queue": limits})
     async with PlainServer() as slow, Stage(server) as stage:
         camera = await stage.camera("cam1")
-        player = (await stage.viewer("cam1")).client
+        player = await stage.viewer("cam1")
         await camera.send(key=True)
         await push(app, order(slow.port))
         await becomes_state(app, "live")

@@ -17,9 +17,10 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import publishing
 from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.viewers.browser import SocketViewer, Viewer, ask, exchange
+from tests.server.viewers.browser import SocketViewer, Viewer, ask
 from tests.server.viewers.conftest import PAGE
 from tests.server.waiting import becomes, set_deadlines
+from tests.server.wire import raw
 
 CAM = "/live/live/cam1.flv"
 MEDIA: dict[str, Any] = {"media": ("127.0.0.1", 0)}
@@ -27,6 +28,14 @@ UPGRADE = (
     "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+
+
+async def exchange(port: int, sent: bytes) -> bytes:
+    """Send bytes and return what comes back until the server closes."""
+    async with raw(port) as (reader, writer):
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            return await reader.read(-1)
 
 
 @pytest.mark.parametrize(
