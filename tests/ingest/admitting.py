@@ -1,4 +1,4 @@
-"""Admissions on the database's rows alone, by times in seconds after NOW."""
+"""Admissions by the database's rows alone. Times are in seconds after NOW."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ def at(seconds: float) -> datetime:
 
 
 def hold(stream: Stream, node: str = "node-a", *, expires_at: datetime | None = None, **fields: Any) -> Session:
-    """A session of a node, without an admission, and the stream's lease for it."""
+    """Make a session of a node without an admission, and the stream's lease for it."""
     row, _ = Node.objects.get_or_create(name=node)
     given = {"kind": "publish", "address": "192.0.2.7", "started_at": NOW} | fields
     made = Session.objects.create(app="live", name=stream.name, stream=stream, node=row, **given)
@@ -35,7 +35,7 @@ def publish(
     node: str = "node-b",
     **knows: Any,
 ) -> Grant:
-    """Of a publisher of live/, by its key. `asked`: when it asked first; `knows`: of `leases.Knowledge`."""
+    """Admit a publisher to live/ by its key, which asked first at `asked`. `knows` are fields of the Knowledge."""
     peer = Peer(address=address, encoder="OBS", node=node, channel="")
     return admission.admit_publish(
         admission.Ask(uuid.uuid4(), PublishRequest("live", secret, secret, True), peer),

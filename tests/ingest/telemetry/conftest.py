@@ -1,6 +1,5 @@
-"""A writer of the lake that makes files quickly, and the wait for what it does."""
+"""A writer of the lake that makes files quickly."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.telemetry import Rotation, TelemetryWriter
+from tests.server_process import wait_for
 
 QUICK = Rotation(flush_s=0.01)
 
@@ -27,7 +27,4 @@ def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.01)
+    wait_for(condition, timeout_s=10, what="the condition holds")

@@ -15,7 +15,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, Stage, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.push.orders import KEY, QUICK, becomes_state, changes, only_push, order, push
+from tests.server.push.conftest import KEY, QUICK, becomes_state, changes, only_push, order, push
 from tests.server.push.plain_server import PlainServer, info
 from tests.server.test_relaying import HEVC_HEADER
 from tests.server.waiting import becomes
