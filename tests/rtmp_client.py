@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import h11
+
 from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
@@ -106,28 +108,21 @@ class Changing:
         await self.wait_until(lambda: self.closed, timeout_s)
 
 
-class RtmpClient(Changing):
-    """One connection, by TCP or by the Unix socket `path`. It keeps all events in `received`, in order."""
+class Client(Changing):
+    """Base class of clients by TCP, or by the Unix socket `path`."""
 
     def __init__(
-        self,
-        host: str = "127.0.0.1",
-        *,
-        port: int = 0,
-        path: Path | None = None,
-        timeout_s: float = 5.0,
-        tls: ssl.SSLContext | None = None,
+        self, host: str = "127.0.0.1", *, port: int = 0, path: Path | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         super().__init__()
         self.host, self.port, self.path, self.tls = host, port, path, tls
-        self.timeout_s = timeout_s
-        self.protocol = SendingClient(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
-        self.procedures: dict[str, Callable[..., Any]] = {}
-        """Functions that the server may call, by name."""
-        self.received: list[events.Event] = []
-        self.listener: Callable[[events.Event], None] = lambda _event: None
-        """A function that is called with each event at once."""
         self._reading: asyncio.Task[None] | None = None
+
+    def to_send(self) -> bytes:
+        raise NotImplementedError
+
+    def take(self, data: bytes) -> None:
+        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -136,17 +131,14 @@ class RtmpClient(Changing):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # --- The connection ---
-
     async def open(self) -> None:
         if self.path is not None:
             self._reader, self._writer = await asyncio.open_unix_connection(self.path, limit=NEVER_FULL)
         else:
             at = asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
             self._reader, self._writer = await at
+        self._writer.write(self.to_send())
         self._reading = asyncio.create_task(self._read())
-        await self.flush()
-        await self.wait_for(events.HandshakeCompleted)
 
     async def close(self) -> None:
         """Close the connection after everything written has gone out."""
@@ -162,10 +154,6 @@ class RtmpClient(Changing):
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
-    async def flush(self) -> None:
-        self._writer.write(self.protocol.data_to_send())
-        await self._writer.drain()
-
     def pause_reading(self) -> None:
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
@@ -175,20 +163,48 @@ class RtmpClient(Changing):
     async def _read(self) -> None:
         try:
             while data := await self._reader.read(1 << 18):
-                arrived = self.protocol.receive_data(data)
-                for event in arrived:
-                    if isinstance(event, events.CallReceived) and event.request_id:
-                        self._answer(event)
-                    self.listener(event)
-                self.received += arrived
+                self.take(data)
                 self._changed.set()
-                if answer := self.protocol.data_to_send():
-                    self._writer.write(answer)
-        except (OSError, RemoteProtocolError):
+        except (OSError, RemoteProtocolError, h11.RemoteProtocolError):
             pass
         finally:
             self.closed = True
             self._changed.set()
+
+
+class RtmpClient(Client):
+    """An RTMP connection. It keeps all events in `received`, in order."""
+
+    def __init__(self, host: str = "127.0.0.1", *, timeout_s: float = 5.0, **at: Any) -> None:
+        super().__init__(host, **at)
+        self.timeout_s = timeout_s
+        self.protocol = SendingClient(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
+        self.procedures: dict[str, Callable[..., Any]] = {}
+        """Functions that the server may call, by name."""
+        self.received: list[events.Event] = []
+        self.listener: Callable[[events.Event], None] = lambda _event: None
+        """A function that is called with each event at once."""
+
+    async def open(self) -> None:
+        await super().open()
+        await self.wait_for(events.HandshakeCompleted)
+
+    def to_send(self) -> bytes:
+        return self.protocol.data_to_send()
+
+    async def flush(self) -> None:
+        self._writer.write(self.to_send())
+        await self._writer.drain()
+
+    def take(self, data: bytes) -> None:
+        arrived = self.protocol.receive_data(data)
+        for event in arrived:
+            if isinstance(event, events.CallReceived) and event.request_id:
+                self._answer(event)
+            self.listener(event)
+        self.received += arrived
+        if answer := self.to_send():
+            self._writer.write(answer)
 
     def _answer(self, call: events.CallReceived) -> None:
         if procedure := self.procedures.get(call.procedure):

@@ -79,24 +79,24 @@ def port(server: RtmpServer) -> int:
 
 
 @pytest_asyncio.fixture
-async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
-    """A stage on a server with such settings: `serve`'s."""
-    async with AsyncExitStack() as stack:
-
-        async def start(**settings: Any) -> Stage:
-            return await stack.enter_async_context(Stage(await serve(**settings)))
-
-        yield start
-
-
-@pytest_asyncio.fixture
-async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
-    async with Stage(server) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
 async def enter() -> AsyncIterator[Enter]:
     """Enters an async context, which the test's end leaves."""
     async with AsyncExitStack() as stack:
         yield stack.enter_async_context
+
+
+@pytest.fixture
+def on_stage(serve: Serve, enter: Enter) -> OnStage:
+    """Sets a stage on a server with such settings: `serve`'s."""
+
+    async def start(**settings: Any) -> Stage:
+        stage: Stage = await enter(Stage(await serve(**settings)))
+        return stage
+
+    return start
+
+
+@pytest_asyncio.fixture
+async def stage(server: RtmpServer, enter: Enter) -> Stage:
+    stage: Stage = await enter(Stage(server))
+    return stage

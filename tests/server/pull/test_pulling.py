@@ -24,8 +24,9 @@ from tests.server.conftest import Serve, serving
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.server.push.plain_server import STREAM_ID, PlainServer, info
 from tests.server.push.test_failures import redirect_to
+from tests.server.test_publisher_limits import may_be_silent
 from tests.server.test_rtmps import tls
-from tests.server.waiting import becomes, may_be_silent
+from tests.server.waiting import becomes
 
 QUICK = PullSettings(
     begin_s=2.0,

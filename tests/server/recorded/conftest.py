@@ -1,8 +1,6 @@
 """FLV files of numbered filler, an application that has players sent them, and a player."""
 
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,6 @@ import pytest
 import pytest_asyncio
 
 from ingest.flv import FlvWriter
-from ingest.server.vod.library import READING_THREADS, Library
 from tests.rtmp_client import AUDIO, VIDEO
 from tests.server.app import ScriptedApp
 from tests.server.clients import Made, Viewer
@@ -46,18 +43,6 @@ def record(app: ScriptedApp, path: Path, **fields: Any) -> None:
 
 def plays(app: ScriptedApp, recording: dict[str, Any] | None, **fields: Any) -> None:
     app.change("rtmp.play", recording=recording, **fields)
-
-
-@contextmanager
-def hanging(library: Library) -> Iterator[threading.Event]:
-    """Hold all threads that read files until the event is set, or the block ends."""
-    gives = threading.Event()
-    try:
-        for _ in range(READING_THREADS):
-            library.submit(lambda: bool(gives.wait(20)))
-        yield gives
-    finally:
-        gives.set()
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,22 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import Viewer
 from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.recorded.conftest import CLIP, hanging, made, record, write
+from tests.server.recorded.conftest import CLIP, made, record, write
 from tests.server.waiting import becomes, set_deadlines
 
 MIB = 1024 * 1024
+
+
+@contextmanager
+def hanging(library: Library) -> Iterator[threading.Event]:
+    """Hold all threads that read files until the event is set, or the block ends."""
+    gives = threading.Event()
+    try:
+        for _ in range(READING_THREADS):
+            library.submit(lambda: bool(gives.wait(20)))
+        yield gives
+    finally:
+        gives.set()
 
 
 async def failed(viewer: Viewer, app: ScriptedApp) -> tuple[str, str]:

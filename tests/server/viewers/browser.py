@@ -1,10 +1,9 @@
 """Viewers by HTTP and by WebSocket, and the FLV that they receive."""
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any
 
 import h11
 from wsproto import ConnectionType, WSConnection
@@ -13,50 +12,23 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Reje
 
 from ingest.flv.tags import Tag, TagReader
 from ingest.server import RtmpServer
-from tests.rtmp_client import NEVER_FULL, Changing
+from tests.rtmp_client import Client
 from tests.server.clients import At
 
 
-class Browser(Changing):
+class Browser(Client):
     """Base class of viewers. They collect FLV tags in `tags`."""
 
     request: bytes
 
     def __init__(self, at: At) -> None:
-        super().__init__()
-        self.port = at.bound["http"][0][1] if isinstance(at, RtmpServer) else at
+        super().__init__(port=at.bound["http"][0][1] if isinstance(at, RtmpServer) else at)
         self.status = 0
         self.tags: list[Tag] = []
         self._tag_reader = TagReader()
 
-    def _take(self, data: bytes) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
-        self.writer.write(self.request)
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._reading.cancel()
-        self.writer.close()
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
-
-    async def _read(self) -> None:
-        with contextlib.suppress(OSError, h11.RemoteProtocolError):
-            while data := await self.reader.read(1 << 16):
-                self._take(data)
-                self._changed.set()
-        self.closed = True
-        self._changed.set()
-
-    def pause_reading(self) -> None:
-        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-    def resume_reading(self) -> None:
-        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    def to_send(self) -> bytes:
+        return self.request
 
     async def wait_accepted(self) -> None:
         await self.wait_until(lambda: self.status in (200, 101))
@@ -79,7 +51,7 @@ class Viewer(Browser):
         self.request = self._h11.send(h11.Request(method=method, target=target, headers=given))
         self.request += self._h11.send(h11.EndOfMessage())
 
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         if self.over:
             return
         self._h11.receive_data(data)
@@ -113,14 +85,13 @@ class SocketViewer(Browser):
     def __init__(self, at: At, target: str, *, origin: str = "") -> None:
         super().__init__(at)
         self.refusal = bytearray()
-        self.messages: list[bytes] = []
         self.close_code: int | None = None
         self.ws = WSConnection(ConnectionType.CLIENT)
         self._message = bytearray()
         extra = [(b"Origin", origin.encode())] if origin else []
         self.request = self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=target, extra_headers=extra))
 
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         self.ws.receive_data(data)
         for event in self.ws.events():
             match event:
@@ -133,13 +104,12 @@ class SocketViewer(Browser):
                 case BytesMessage():
                     self._message += event.data
                     if event.message_finished:
-                        self.messages.append(bytes(self._message))
+                        self.tags += self._tag_reader.feed(bytes(self._message))
                         self._message.clear()
-                        self.tags += self._tag_reader.feed(self.messages[-1])
                 case CloseConnection():
                     self.close_code = int(event.code)
                     if self.ws.state is ConnectionState.REMOTE_CLOSING:
-                        self.writer.write(self.ws.send(event.response()))
+                        self._writer.write(self.ws.send(event.response()))
 
 
 @contextlib.asynccontextmanager
