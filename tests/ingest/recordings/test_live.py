@@ -24,7 +24,7 @@ from tests.ingest.others import ended_process
 from tests.ingest.recordings.conftest import files, flv
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
-from tests.server.recording.conftest import send_headers, send_pictures, statuses
+from tests.server.recording.test_recording import send_headers, send_pictures, statuses
 
 Publishing = tuple[RtmpClient, int]
 

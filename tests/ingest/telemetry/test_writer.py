@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -23,11 +23,30 @@ from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flus
 from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
-from tests.ingest.telemetry.conftest import QUICK, until, writing
 from tests.ingest.telemetry.records import NOON, event, sample
 from tests.production.waits import waited_s
+from tests.server_process import wait_for
 
 HOUR_US = 3_600_000_000
+QUICK = Rotation(flush_s=0.01)
+
+
+@contextmanager
+def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK) -> Iterator[TelemetryWriter]:
+    writer = TelemetryWriter(lake, node, rotation=rotation)
+    writer.start()
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
+    with writing(tmp_path) as made:
+        yield made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    wait_for(condition, timeout_s=10, what="the condition holds")
 
 
 def rows(lake: Path, table: str = "samples") -> list[dict[str, object]]:

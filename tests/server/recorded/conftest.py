@@ -38,10 +38,7 @@ def write(path: Path, messages: Made, *, finished: bool = True) -> Path:
 
 def record(app: ScriptedApp, path: Path, **fields: Any) -> None:
     """Offer the file to players from now on."""
-    plays(app, {"recording": 1, "name": path.stem, "file": str(path), "duration_ms": 0}, **fields)
-
-
-def plays(app: ScriptedApp, recording: dict[str, Any] | None, **fields: Any) -> None:
+    recording = {"recording": 1, "name": path.stem, "file": str(path), "duration_ms": 0}
     app.change("rtmp.play", recording=recording, **fields)
 
 

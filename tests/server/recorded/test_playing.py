@@ -15,7 +15,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import Made, Viewer, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
-from tests.server.recorded.conftest import CLIP, made, plays, record, write
+from tests.server.recorded.conftest import CLIP, made, record, write
 from tests.server.waiting import becomes
 
 MIB = 1024 * 1024
@@ -85,7 +85,9 @@ async def test_play_restricted_to_the_recording_does_not_get_the_live_stream(
     port: int, viewer: Viewer, app: ScriptedApp, clip: Path
 ) -> None:
     async with publishing(port, AVC_HEADER, key_frame(77), name="clip"):
-        plays(app, {"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True})
+        app.change(
+            "rtmp.play", recording={"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True}
+        )
         await viewer.watch_all(start=-2)
         assert "STREAM_IS_RECORDED" in viewer.story()
         assert key_frame(77) not in [payload for _, _, payload in viewer.media()]
@@ -105,7 +107,7 @@ async def test_play_live_only_or_without_a_recording_waits_for_the_publisher(
     port: int, viewer: Viewer, app: ScriptedApp, is_there: bool, start: float
 ) -> None:
     if not is_there:
-        plays(app, None)
+        app.change("rtmp.play", recording=None)
     await viewer.watch(start=start)
     await viewer.status("NetStream.Play.Start")
     async with publishing(port, key_frame(77), name="clip"):
