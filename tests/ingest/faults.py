@@ -1,4 +1,4 @@
-"""Troubles of the database and of disks, and work that runs at the same moment."""
+"""Troubles of the database and of disks, work that runs at the same moment, and other processes."""
 
 import asyncio
 import shutil
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -16,6 +17,8 @@ from django.db import connection as database
 from django.db import connections
 
 from ingest.consumers.decisions import WRITE
+from ingest.services import nodes
+from tests.background import Dialog
 
 LOCKS = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN; LOCK TABLE {} IN EXCLUSIVE MODE"}
 """How one transaction keeps all others from writing, but not from reading, by kind of database."""
@@ -165,3 +168,23 @@ class HangingDisk:
         self._answers.wait(10)
         self.waiting -= 1
         return self._ask(folder)
+
+
+TELL = "import django; django.setup(); from ingest.services.nodes import *; print(own_process(), flush=True); input()"
+
+
+@contextmanager
+def other_process() -> Iterator[str]:
+    """Run a process on this machine for as long as the block runs."""
+    with Dialog("-c", TELL) as started:
+        yield started.read()
+
+
+def ended_process() -> str:
+    """Return a process of this machine that has ended. The tests' process has its number by now."""
+    return str(replace(nodes.own_process(), began="1"))
+
+
+def process_elsewhere() -> str:
+    """Return a process of another machine, so that nothing here can tell whether it runs."""
+    return str(replace(nodes.own_process(), host="elsewhere", place="elsewhere/1"))

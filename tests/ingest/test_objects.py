@@ -26,7 +26,7 @@ from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.operators import member
 from tests.ingest.ticks import until
-from tests.server.sharer import Sharer
+from tests.server.test_objects import Sharer
 
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -22,15 +22,6 @@ HOURS_MS = 36_000_000
 
 Made = list[tuple[int, int, bytes]]
 """Type, timestamp and payload of media messages."""
-
-
-def media_of(received: Iterable[events.Event]) -> Made:
-    kinds = {events.AudioReceived: AUDIO, events.VideoReceived: VIDEO}
-    return [
-        (kinds[type(event)], event.timestamp, event.payload)
-        for event in received
-        if isinstance(event, events.AudioReceived | events.VideoReceived)
-    ]
 
 
 def port_of(at: At) -> int:
@@ -206,7 +197,8 @@ class Viewer(RtmpClient):
         return [timestamp for _, timestamp, _ in self.media()]
 
     def media(self, after: int = 0) -> Made:
-        return media_of(self.received[after:])
+        found = [event for event in self.received[after:] if type(event) in KINDS]
+        return [(KINDS[type(event)], event.timestamp, event.payload) for event in found]  # type: ignore[attr-defined]
 
     def story(self, after: int = 0) -> list[str]:
         """Return the control events, status codes, names of data messages, and "media", each run of it as one word."""
@@ -219,6 +211,7 @@ def _data_word(event: events.DataReceived) -> str:
     return str(event.values[0]["code"]) if event.name == "onPlayStatus" else event.name
 
 
+KINDS = {events.AudioReceived: AUDIO, events.VideoReceived: VIDEO}
 WORDS: dict[type, Callable[[Any], str]] = {
     events.StatusReceived: lambda event: event.code,
     events.UserControlReceived: lambda event: UserControl(event.event).name if event.values[0] else "",

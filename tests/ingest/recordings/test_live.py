@@ -20,7 +20,7 @@ from ingest.services import recordings
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, listening
-from tests.ingest.others import ended_process
+from tests.ingest.faults import ended_process
 from tests.ingest.recordings.conftest import files, flv
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
