@@ -46,10 +46,7 @@ def other_key(cam2: Stream) -> keys.NewKey:
 def process(
     transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[history_writer.HistoryWriter]:
-    """A fresh media process, whose history writer ends with the test.
-
-    The database has been reachable for long, and a decision may take long except in `faults.limited`.
-    """
+    """Reset this media process, as if the database had been reachable for long. A decision may take long."""
 
     def forget() -> None:
         history_writer._writer = live_store._store = bans._guard = None
@@ -71,7 +68,6 @@ def process(
 
 @pytest.fixture
 async def encoder(process: history_writer.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
-    """A connected encoder."""
     made = Connection()
     assert (await made.connect())["type"] == "rtmp.accept"
     yield made
@@ -80,7 +76,6 @@ async def encoder(process: history_writer.HistoryWriter, key: keys.NewKey) -> As
 
 @pytest.fixture
 async def node(process: history_writer.HistoryWriter) -> AsyncIterator[NodeApp]:
-    """A started media node."""
     made = NodeApp()
     await made.tell("node.started")
     yield made

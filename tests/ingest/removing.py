@@ -1,4 +1,4 @@
-"""What nodes and workers do while a deletion waits for them."""
+"""The work of nodes and workers during a deletion that waits for them."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -91,7 +91,7 @@ class ScriptedApp(Changing):
         raise RuntimeError("broken on purpose")
 
     async def ignore(self, _instance: Instance, _event: Message) -> None:
-        """No answer."""
+        """Give no answer."""
 
     def refuse(self, kind: str, code: str, description: str, *names: str, **fields: Any) -> None:
         """Refuse requests of a kind from now on: "publish", "play", or "" for connect. With names: only of these."""

@@ -260,7 +260,7 @@ class Stage(AsyncExitStack):
 
 @asynccontextmanager
 async def programs(*commands: str) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """Other players and publishers, which run until the end of the block at most."""
+    """Run other players and publishers until the end of the block at most."""
     started: list[asyncio.subprocess.Process] = []
     try:
         for command in commands:

@@ -30,7 +30,7 @@ Enter = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """The test logs no warning and no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    """Check that the test logs no warning and no traceback."""
     yield
     logged = caplog.get_records("call")
     assert not [record.getMessage() for record in logged if record.levelno >= logging.WARNING or record.exc_info]
@@ -43,7 +43,7 @@ def app() -> ScriptedApp:
 
 @asynccontextmanager
 async def serving(app: ScriptedApp, node: str = "node-1") -> AsyncIterator[Serve]:
-    """Starts servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
+    """Yield a function that starts servers: `await serve(handshake_s=0.1, config={...})` sets deadlines and fields."""
     servers: list[RtmpServer] = []
 
     async def start(*, port: int = 0, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
@@ -80,14 +80,14 @@ def port(server: RtmpServer) -> int:
 
 @pytest_asyncio.fixture
 async def enter() -> AsyncIterator[Enter]:
-    """Enters an async context, which the test's end leaves."""
+    """Return a function that enters an async context for the rest of the test."""
     async with AsyncExitStack() as stack:
         yield stack.enter_async_context
 
 
 @pytest.fixture
 def on_stage(serve: Serve, enter: Enter) -> OnStage:
-    """Sets a stage on a server with such settings: `serve`'s."""
+    """Return a function that starts a server, like `serve`, with a stage."""
 
     async def start(**settings: Any) -> Stage:
         stage: Stage = await enter(Stage(await serve(**settings)))
