@@ -12,9 +12,11 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import h11
 
 from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
 from ingest.rtmp.amf import amf0
@@ -27,17 +29,16 @@ from tests.pure.flv.files import tag
 
 E = TypeVar("E")
 
-AUDIO, VIDEO, AGGREGATE = 8, 9, 22
+AUDIO, VIDEO, DATA, AGGREGATE = 8, 9, 18, 22
 
 NONCE_BYTES = 1528
 
 NEVER_FULL = 1 << 40
-"""The limit of the stream's reader: one that it reaches pauses the transport and resumes it on its own, also when the
-test had paused it."""
+"""The stream reader's limit, which it never reaches: it would resume a transport that the test has paused."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error.
-    """The server answered with an error: `code` and `description` are what it said."""
+    """An error that the server answered."""
 
     def __init__(self, code: str, description: str) -> None:
         super().__init__(f"{code}: {description}")
@@ -46,15 +47,12 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def is_passing(refused: Refused) -> bool:
-    """Whether it was, as the database did not answer in time, which may be a busy machine's doing: encoders come back.
-
-    Of every other refusal the server knows why, whatever its code.
-    """
+    """True if the database was slow, which may be due to a busy machine. Encoders try again after this refusal."""
     return refused.description == REASONS["database_slow"].description
 
 
 def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
-    """All values of AMF0 from `position` to the end of a message's body."""
+    """Return all AMF0 values from `position` to the end of a message's body."""
     return amf0.Decoder(data, position, limits, limits.amf_elements).rest()
 
 
@@ -63,7 +61,7 @@ def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
 
 
 class SendingClient(ClientConnection):
-    """With the messages of those who publish, and play recordings."""
+    """A client connection that also sends media, shared objects and buffer lengths."""
 
     def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
         self.send_message(Message(AUDIO, timestamp, stream_id, payload))
@@ -87,100 +85,18 @@ class SendingClient(ClientConnection):
         self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)
 
 
-class RtmpClient:
-    """One connection. Whatever arrives is kept in `received`, in order; `closed` tells that the server closed."""
+class Changing:
+    """Base class for objects whose state a test waits for. Subclasses set `_changed` after each change."""
 
-    def __init__(
-        self, host: str = "127.0.0.1", *, port: int, timeout_s: float = 5.0, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self.host = host
-        self.tls = tls
-        self.port = port
-        self.timeout_s = timeout_s
-        self.protocol = SendingClient(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
-        self.procedures: dict[str, Callable[..., Any]] = {}
-        """What the server may call: by name, functions of the arguments."""
-        self.received: list[events.Event] = []
-        self.listener: Callable[[events.Event], None] = lambda _event: None
-        """Told of each event at once."""
-        self.closed = False
+    timeout_s = 5.0
+    closed = False
+    """True if the server has closed the connection."""
+
+    def __init__(self) -> None:
         self._changed = asyncio.Event()
-        self._reading: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    # --- The connection ---
-
-    async def open(self) -> None:
-        self._reader, self._writer = await self._connect()
-        self._reading = asyncio.create_task(self._read())
-        await self.flush()
-        await self.wait_for(events.HandshakeCompleted)
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
-
-    async def close(self) -> None:
-        """Close in order: what was written still goes out."""
-        if self._reading:
-            self._reading.cancel()
-            self._writer.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
-            self._reading = None
-
-    def abort(self) -> None:
-        """Vanish: the server sees a reset."""
-        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.transport.abort()
-
-    async def flush(self) -> None:
-        """Sends what waits."""
-        self._writer.write(self.protocol.data_to_send())
-        await self._writer.drain()
-
-    def pause_reading(self) -> None:
-        """Take nothing more from the socket: a player that is too slow."""
-        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-    def resume_reading(self) -> None:
-        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
-
-    async def _read(self) -> None:
-        try:
-            while data := await self._reader.read(1 << 18):
-                arrived = self.protocol.receive_data(data)
-                for event in arrived:
-                    if isinstance(event, events.CallReceived) and event.request_id:
-                        self._answer(event)
-                    self.listener(event)
-                self.received += arrived
-                self._changed.set()
-                answer = self.protocol.data_to_send()
-                if answer:
-                    self._writer.write(answer)
-        except (OSError, RemoteProtocolError):
-            pass
-        finally:
-            self.closed = True
-            self._changed.set()
-
-    def _answer(self, call: events.CallReceived) -> None:
-        procedure = self.procedures.get(call.procedure)
-        if procedure is None:
-            self.protocol.fail_call(call.request_id, "NetConnection.Call.Failed", "There is no such procedure.")
-        else:
-            self.protocol.answer_call(call.request_id, procedure(*call.arguments))
-
-    # --- Waiting ---
-
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float | None = None) -> None:
-        """Return as soon as the condition holds; it is looked at whenever something arrives."""
+    async def wait_until(self, condition: Callable[[], object], timeout_s: float | None = None) -> None:
+        """Return as soon as the condition holds. Check it after each change."""
         async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
             while not condition():
                 if self.closed:
@@ -189,10 +105,114 @@ class RtmpClient:
                 await self._changed.wait()
 
     async def wait_closed(self, timeout_s: float | None = None) -> None:
-        async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
-            while not self.closed:
-                self._changed.clear()
-                await self._changed.wait()
+        await self.wait_until(lambda: self.closed, timeout_s)
+
+
+class Client(Changing):
+    """Base class of clients by TCP, or by the Unix socket `path`."""
+
+    def __init__(
+        self, host: str = "127.0.0.1", *, port: int = 0, path: Path | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        super().__init__()
+        self.host, self.port, self.path, self.tls = host, port, path, tls
+        self._reading: asyncio.Task[None] | None = None
+
+    def to_send(self) -> bytes:
+        raise NotImplementedError
+
+    def take(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        if self.path is not None:
+            self._reader, self._writer = await asyncio.open_unix_connection(self.path, limit=NEVER_FULL)
+        else:
+            at = asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
+            self._reader, self._writer = await at
+        self._writer.write(self.to_send())
+        self._reading = asyncio.create_task(self._read())
+
+    async def close(self) -> None:
+        """Close the connection after everything written has gone out."""
+        if self._reading:
+            self._reading.cancel()
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
+            self._reading = None
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    def pause_reading(self) -> None:
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume_reading(self) -> None:
+        self._writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 18):
+                self.take(data)
+                self._changed.set()
+        except (OSError, RemoteProtocolError, h11.RemoteProtocolError):
+            pass
+        finally:
+            self.closed = True
+            self._changed.set()
+
+
+class RtmpClient(Client):
+    """An RTMP connection. It keeps all events in `received`, in order."""
+
+    def __init__(self, host: str = "127.0.0.1", *, timeout_s: float = 5.0, **at: Any) -> None:
+        super().__init__(host, **at)
+        self.timeout_s = timeout_s
+        self.protocol = SendingClient(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
+        self.procedures: dict[str, Callable[..., Any]] = {}
+        """Functions that the server may call, by name."""
+        self.received: list[events.Event] = []
+        self.listener: Callable[[events.Event], None] = lambda _event: None
+        """A function that is called with each event at once."""
+
+    async def open(self) -> None:
+        await super().open()
+        await self.wait_for(events.HandshakeCompleted)
+
+    def to_send(self) -> bytes:
+        return self.protocol.data_to_send()
+
+    async def flush(self) -> None:
+        self._writer.write(self.to_send())
+        await self._writer.drain()
+
+    def take(self, data: bytes) -> None:
+        arrived = self.protocol.receive_data(data)
+        for event in arrived:
+            if isinstance(event, events.CallReceived) and event.request_id:
+                self._answer(event)
+            self.listener(event)
+        self.received += arrived
+        if answer := self.to_send():
+            self._writer.write(answer)
+
+    def _answer(self, call: events.CallReceived) -> None:
+        if procedure := self.procedures.get(call.procedure):
+            self.protocol.answer_call(call.request_id, procedure(*call.arguments))
+        else:
+            self.protocol.fail_call(call.request_id, "NetConnection.Call.Failed", "There is no such procedure.")
+
+    # --- Waiting ---
 
     async def wait_for(
         self,
@@ -202,70 +222,58 @@ class RtmpClient:
         after: int = 0,
         timeout_s: float | None = None,
     ) -> E:
-        """The first event of its kind in `received[after:]` that matches."""
+        """Return the first event of its kind in `received[after:]` that matches."""
 
-        def found() -> E | None:
-            return next((event for event in self.received[after:] if isinstance(event, kind) and match(event)), None)
+        def found() -> Iterator[E]:
+            return (event for event in self.received[after:] if isinstance(event, kind) and match(event))
 
-        await self.wait_until(lambda: found() is not None, timeout_s)
-        event = found()
-        assert event is not None
-        return event
+        await self.wait_until(lambda: any(True for _ in found()), timeout_s)
+        return next(found())
 
     async def wait_count(self, kind: type[E], count: int, timeout_s: float | None = None) -> None:
         await self.wait_until(lambda: len(self.of(kind)) >= count, timeout_s)
 
     def of(self, kind: type[E], *, stream_id: int | None = None) -> list[E]:
-        """What was received of a kind, in order, of one message stream or of all."""
-        return [
-            event
-            for event in self.received
-            if isinstance(event, kind) and stream_id in (None, getattr(event, "stream_id", None))
-        ]
+        """Return the events of a kind, in order. None: of all message streams."""
+        found = (event for event in self.received if isinstance(event, kind))
+        return [event for event in found if stream_id in (None, getattr(event, "stream_id", None))]
 
-    # --- Commands ---
+    # --- Commands: they raise Refused ---
 
     async def connect(self, app: str, *, tc_url: str | None = None, **properties: Any) -> events.ResultReceived:
-        """`connect`; raises Refused."""
         self.protocol.connect(app, tc_url or f"rtmp://{self.host}:{self.port}/{app}", **properties)
         return await self._result("connect")
 
     async def call(self, procedure: str, *arguments: Any) -> Any:
-        """Any procedure of the server's; what it gives. Raises Refused."""
+        """Call a procedure of the server and return its result."""
         transaction = self.protocol.call(procedure, *arguments)
         return (await self._result(procedure, transaction)).values[-1]
 
     async def create_stream(self) -> int:
         self.protocol.create_stream()
-        result = await self._result("createStream")
-        return int(result.values[-1])
+        return int((await self._result("createStream")).values[-1])
 
     async def publish(self, name: str, kind: str = "live", *, stream_id: int | None = None) -> int:
-        """createStream and publish; the message stream's id. Raises Refused."""
-        return await self._begin(
-            stream_id, "NetStream.Publish.Start", lambda stream_id: self.protocol.publish(stream_id, name, kind)
-        )
+        """Publish, by default on a new message stream. Return the message stream's id."""
+        return await self._begin(stream_id, "NetStream.Publish.Start", lambda at: self.protocol.publish(at, name, kind))
 
     async def play(self, name: str, *, stream_id: int | None = None) -> int:
-        """createStream and play; the message stream's id. Raises Refused."""
-        return await self._begin(
-            stream_id, "NetStream.Play.Start", lambda stream_id: self.protocol.play(stream_id, name)
-        )
+        """Play, by default on a new message stream. Return the message stream's id."""
+        return await self._begin(stream_id, "NetStream.Play.Start", lambda at: self.protocol.play(at, name))
 
     async def _begin(self, stream_id: int | None, code: str, ask: Callable[[int], object]) -> int:
-        if stream_id is None:
-            stream_id = await self.create_stream()
+        at = await self.create_stream() if stream_id is None else stream_id
         after = len(self.received)
-        ask(stream_id)
+        ask(at)
         await self.flush()
         status = await self.wait_for(
             events.StatusReceived,
-            lambda event: event.stream_id == stream_id and (event.code == code or event.level == "error"),
+            lambda event: event.stream_id == at and (event.code == code or event.level == "error"),
             after=after,
         )
         if status.code != code:
             raise Refused(status.code, status.description)
-        return stream_id
+        return at
 
     async def delete_stream(self, stream_id: int) -> None:
         self.protocol.delete_stream(stream_id)
@@ -295,14 +303,3 @@ class RtmpClient:
             info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
             raise Refused(str(info.get("code", "")), str(info.get("description", "")))
         return result
-
-
-class LocalClient(RtmpClient):
-    """By the Unix socket of a node."""
-
-    def __init__(self, path: Path, *, timeout_s: float = 5.0) -> None:
-        super().__init__(port=0, timeout_s=timeout_s)
-        self.path = path
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_unix_connection(self.path, limit=NEVER_FULL)

@@ -1,4 +1,4 @@
-"""What encoders and players do in most tests of a real listener."""
+"""Encoders and players of a real listener."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ def all_ended() -> bool:
 
 
 async def go_live(encoder: RtmpClient, secret: str, app: str = "live", **properties: Any) -> int:
-    """It publishes and sends a first picture. The id of its message stream."""
+    """Publish and send a first picture. Return the message stream's id."""
     await encoder.connect(app, **properties)
     stream_id = await encoder.publish(secret)
     await encoder.send_video(stream_id, 0, AVC_HEADER)
@@ -26,7 +26,7 @@ async def go_live(encoder: RtmpClient, secret: str, app: str = "live", **propert
 
 @asynccontextmanager
 async def sending(encoder: RtmpClient, stream_id: int) -> AsyncIterator[None]:
-    """It goes on sending pictures meanwhile."""
+    """Keep sending pictures during the block."""
     task = asyncio.create_task(keep_sending(encoder, stream_id))
     try:
         yield
@@ -41,7 +41,7 @@ async def watch_live(player: RtmpClient, name: str = "cam1", app: str = "live") 
 
 
 async def publish_to(port: int, secret: str, app: str = "live") -> str:
-    """ "live", or what the encoder is told. What was published has ended when this returns."""
+    """Publish until the stream is live, then wait for its end. Return "live" or the refusal."""
     async with RtmpClient(port=port, timeout_s=20) as encoder:
         try:
             await encoder.connect(app)
@@ -49,14 +49,4 @@ async def publish_to(port: int, secret: str, app: str = "live") -> str:
         except Refused as refused:
             return str(refused)
     await until(all_ended)
-    return "live"
-
-
-async def play_from(port: int, name: str, app: str = "live") -> str:
-    """ "live", or what the player is told."""
-    async with RtmpClient(port=port) as player:
-        try:
-            await watch_live(player, name, app)
-        except Refused as refused:
-            return str(refused)
     return "live"

@@ -89,7 +89,6 @@ def key(stream: Stream) -> keys.NewKey:
 
 @pytest.fixture
 def cam2(stream: Stream) -> Stream:
-    """Another one beside it."""
     return Stream.objects.create(application=stream.application, name="cam2")
 
 
@@ -102,35 +101,28 @@ def other_key(cam2: Stream) -> keys.NewKey:
 def process(
     transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[history_writer.HistoryWriter]:
-    """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it.
+    """Reset this media process, as if the database had been reachable for long. A decision may take long."""
 
-    It could write to the database for as long as matters; and a decision may take long, except in `faults.limited`.
-    """
+    def forget() -> None:
+        history_writer._writer = live_store._store = bans._guard = None
+        for state in (ACTIVE, DRAINING, AWAITED, relays._recent, channel_layers.backends):
+            state.clear()
+
+    forget()
     monkeypatch.setattr(decisions, "LIMIT_S", 20.0)
     settings.LAKE_DIR = tmp_path / "lake"
-    writer = history_writer.HistoryWriter()
-    history_writer._writer = writer
-    live_store._store = None
-    bans._guard = None
-    relays._recent.clear()
-    channel_layers.backends.clear()
-    ACTIVE.clear()
-    DRAINING.clear()
-    AWAITED.clear()
     monkeypatch.setattr(active, "BREAK", timedelta(hours=1))
     active.REACH._last = timezone.now()
     active.REACH._since = timezone.now() - timedelta(hours=1)
+    history_writer._writer = writer = history_writer.HistoryWriter()
     yield writer
     ACTIVE.clear()
     writer.close(5)
-    history_writer._writer = None
-    live_store._store = None
-    bans._guard = None
+    forget()
 
 
 @pytest.fixture
 async def encoder(process: history_writer.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
-    """A connected encoder."""
     made = Connection()
     assert (await made.connect())["type"] == "rtmp.accept"
     yield made
@@ -139,7 +131,6 @@ async def encoder(process: history_writer.HistoryWriter, key: keys.NewKey) -> As
 
 @pytest.fixture
 async def node(process: history_writer.HistoryWriter) -> AsyncIterator[NodeApp]:
-    """A started media node."""
     made = NodeApp()
     await made.tell("node.started")
     yield made

@@ -1,11 +1,10 @@
-"""Drives the consumers as the RTMP server does: events in, answers out, on a real database; or has them behind a real
-listener in the test's own loop."""
+"""The consumers, driven by events as the RTMP server does, or behind a real listener in the test's own loop."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
 
 from channels.routing import ProtocolTypeRouter
 from channels.testing import ApplicationCommunicator
@@ -13,125 +12,82 @@ from channels.testing import ApplicationCommunicator
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, Totals
-from ingest.live import LiveSettings
+from ingest.models import Node
 from ingest.server import Deadlines, RtmpServer, ServerConfig
 from ingest.services import history_writer
 from tests.snapshots import figures
 
-TOTALS: Totals = {
-    "bytes_in": 1000,
-    "bytes_out": 200,
-    "video_frames": 30,
-    "audio_frames": 40,
-    "keyframes": 2,
-    "dropped_frames": 1,
-    "duration_ms": 1500,
-}
+FRAMES: Any = {"video_frames": 30, "audio_frames": 40, "keyframes": 2, "dropped_frames": 1}
+TOTALS = cast(Totals, {"bytes_in": 1000, "bytes_out": 200, "duration_ms": 1500} | FRAMES)
 
 NODE = "node-a"
-OVER_S = 20
 _request_ids = itertools.count(1)
 
 
 def rtmp_scope(app: str = "live", address: str = "192.0.2.7", node: str = NODE) -> dict[str, Any]:
-    return {
-        "type": "rtmp",
-        "asgi": {"version": "3.0"},
-        "scheme": "rtmp",
-        "client": (address, 50000),
-        "server": ("127.0.0.1", 1935),
-        "app": app,
-        "tc_url": f"rtmp://127.0.0.1/{app}",
-        "query": {},
-        "flash_ver": "FMLE/3.0 (compatible; FMSc/1.0)",
-        "connect": {},
-        "capabilities": {},
-        "node": node,
-    }
+    kind = {"type": "rtmp", "asgi": {"version": "3.0"}, "scheme": "rtmp", "node": node}
+    sockets = {"client": (address, 50000), "server": ("127.0.0.1", 1935)}
+    asked = {"app": app, "tc_url": f"rtmp://127.0.0.1/{app}", "query": {}, "connect": {}, "capabilities": {}}
+    return kind | sockets | asked | {"flash_ver": "FMLE/3.0 (compatible; FMSc/1.0)"}
 
 
 async def _over(app: ApplicationCommunicator) -> None:
-    """Waits until the application has dealt with all it was told; its own `wait` cancels one that is slow, unsaid."""
-    over, _ = await asyncio.wait({app.future}, timeout=OVER_S)
-    assert over, f"an application goes on {OVER_S} s after its end"
+    """Wait until the application has handled everything. Its own `wait` silently cancels a slow one."""
+    over, _ = await asyncio.wait({app.future}, timeout=20)
+    assert over, "an application goes on 20 s after its end"
     await app.wait()
 
 
 def flush() -> None:
-    """All that is known so far is written by the fixture's `process`."""
+    """Write all that the fixture `process` knows so far."""
     assert history_writer._writer is not None
     assert history_writer._writer.flush(10)
 
 
 class Connection:
-    """One RTMP connection's application."""
+    """The application of one RTMP connection."""
 
     def __init__(self, **scope: Any) -> None:
         self.app = ApplicationCommunicator(RtmpConsumer.as_asgi(), rtmp_scope(**scope))
 
-    async def ask(self, event: dict[str, Any]) -> dict[str, Any]:
+    async def tell(self, event: dict[str, Any]) -> None:
         await self.app.send_input(event)
-        return await self.answer()
 
     async def answer(self) -> dict[str, Any]:
         answer: dict[str, Any] = await self.app.receive_output(5)
         return answer
 
-    async def tell(self, event: dict[str, Any]) -> None:
-        await self.app.send_input(event)
+    async def ask(self, event: dict[str, Any]) -> dict[str, Any]:
+        await self.tell(event)
+        return await self.answer()
 
     async def connect(self, credential: str = "", login: LoginAnswer | None = None) -> dict[str, Any]:
         return await self.ask({"type": "rtmp.connect", "credential": credential, "login": login})
 
     def publish_event(self, credential: str, *, name: str | None = None, stream_id: int = 1) -> dict[str, Any]:
-        """Under the credential as the name or, with `name`, as name?key=credential."""
-        return {
-            "type": "rtmp.publish",
-            "request_id": next(_request_ids),
-            "stream_id": stream_id,
-            "name": f"{credential[:3]}…" if name is None else name,
-            "credential": credential,
-            "credential_is_name": name is None,
-            "query": {},
-            "publish_type": "live",
-        }
+        """Publish with the credential as the name. With `name`: as name?key=credential."""
+        shown = {"name": f"{credential[:3]}…" if name is None else name, "credential_is_name": name is None}
+        kind = {"type": "rtmp.publish", "request_id": next(_request_ids), "stream_id": stream_id, "query": {}}
+        return kind | shown | {"credential": credential, "publish_type": "live"}
 
     async def publish(self, credential: str, **event: Any) -> dict[str, Any]:
         return await self.ask(self.publish_event(credential, **event))
 
     def play_event(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
-        return {
-            "type": "rtmp.play",
-            "request_id": next(_request_ids),
-            "stream_id": stream_id,
-            "name": name,
-            "credential": token,
-            "query": {},
-            "start": -2.0,
-            "duration": -1.0,
-            "reset": True,
-            "transition": "",
-        }
+        kind = {"type": "rtmp.play", "request_id": next(_request_ids), "stream_id": stream_id, "query": {}}
+        asked = {"name": name, "credential": token, "start": -2.0, "duration": -1.0, "reset": True, "transition": ""}
+        return kind | asked
 
     async def play(self, name: str, token: str = "", stream_id: int = 1) -> dict[str, Any]:
         return await self.ask(self.play_event(name, token, stream_id))
 
     async def status(self, code: str, stream_id: int = 1, level: str = "status") -> None:
-        await self.tell(
-            {"type": "rtmp.status", "stream_id": stream_id, "level": level, "code": code, "description": "Said."}
-        )
+        said = {"level": level, "code": code, "description": "Said."}
+        await self.tell({"type": "rtmp.status", "stream_id": stream_id, **said})
 
     async def unpublish(self, session_id: str, reason: str = "client_unpublish") -> None:
-        await self.tell(
-            {
-                "type": "rtmp.unpublish",
-                "stream_id": 1,
-                "session_id": session_id,
-                "reason": reason,
-                "description": "",
-                "totals": TOTALS,
-            }
-        )
+        end = {"session_id": session_id, "reason": reason, "description": "", "totals": TOTALS}
+        await self.tell({"type": "rtmp.unpublish", "stream_id": 1, **end})
 
     async def disconnect(self, reason: str = "tcp_reset") -> None:
         await self.tell({"type": "rtmp.disconnect", "reason": reason, "description": ""})
@@ -150,22 +106,13 @@ async def disconnect(*connections: Connection) -> None:
 
 
 class NodeApp:
-    """One listener's application."""
+    """The application of one listener. `fields` replace those of its scope."""
 
     def __init__(self, node: str = NODE, **fields: Any) -> None:
-        """`fields`: of its scope, where they are to be others."""
-        scope = {
-            "type": "rtmp.node",
-            "asgi": {"version": "3.0"},
-            "node": node,
-            "addresses": [("127.0.0.1", 1935)],
-            "tls_addresses": [],
-            "local": "",
-            "media_addresses": [],
-            "hls_addresses": [],
-        } | fields
+        scope: Any = {"type": "rtmp.node", "asgi": {"version": "3.0"}, "node": node, "local": ""}
+        scope |= {"addresses": [("127.0.0.1", 1935)], "tls_addresses": [], "media_addresses": [], "hls_addresses": []}
         self.node = node
-        self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)
+        self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope | fields)
 
     async def tell(self, kind: str, **fields: Any) -> None:
         await self.app.send_input({"type": kind, **fields})
@@ -183,17 +130,8 @@ APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": N
 
 
 @asynccontextmanager
-async def listening(
-    node: str = NODE, live: LiveSettings | None = None, grace_s: float = 2, **config: Any
-) -> AsyncIterator[int]:
-    """The port of a running media node. `grace_s`: of its stop; `config`: fields of its ServerConfig."""
-    async with serving(node, grace_s=grace_s, live=live or LiveSettings(), **config) as server:
-        yield server.addresses[0][1]
-
-
-@asynccontextmanager
 async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> AsyncIterator[RtmpServer]:
-    """A running media node."""
+    """Run a media node with these fields of its ServerConfig. `grace_s` is for its stop."""
     usual: dict[str, Any] = {"rtmp": ("127.0.0.1", 0), "deadlines": Deadlines(sweep_s=0.05, linger_s=0.2)}
     server = RtmpServer(APPLICATION, ServerConfig(node=node, **(usual | config)))
     await server.start()
@@ -201,3 +139,22 @@ async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> Asy
         yield server
     finally:
         await server.stop(grace_s=grace_s)
+
+
+@asynccontextmanager
+async def listening(*node: str, **config: Any) -> AsyncIterator[int]:
+    """Run a media node and yield its port."""
+    async with serving(*node, **config) as server:
+        yield server.addresses[0][1]
+
+
+@asynccontextmanager
+async def cluster(*names: str, **config: Any) -> AsyncIterator[list[RtmpServer]]:
+    """Run media nodes that know one another."""
+    async with AsyncExitStack() as stack:
+        found = [await stack.enter_async_context(serving(name, **config)) for name in names]
+        known = Node.objects.exclude(url="").filter(name__in=names)
+        async with asyncio.timeout(20):
+            while await known.acount() < len(names):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        yield found

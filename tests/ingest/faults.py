@@ -1,14 +1,14 @@
-"""Ways to trouble the database that the consumers work on, and disks; works that run at the same moment; and waiting
-for the database's threads."""
+"""Troubles of the database and of disks, work that runs at the same moment, and other processes."""
 
 import asyncio
 import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
-from typing import Any, Protocol, cast
+from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,43 +17,29 @@ from django.db import connection as database
 from django.db import connections
 
 from ingest.consumers.decisions import WRITE
-from ingest.services.keys import NewKey
-from tests.ingest.control import Connection
+from ingest.services import nodes
+from tests.background import Dialog
 
-LOCKS = {
-    "sqlite": "BEGIN IMMEDIATE",
-    "postgresql": "BEGIN; LOCK TABLE {} IN EXCLUSIVE MODE",
-}
-"""{kind of database: how one transaction keeps all others from writing, but not from reading}"""
-
-
-class Program(Protocol):
-    """A connection, of either database's library."""
-
-    def execute(self, statement: str) -> object: ...
-
-    def close(self) -> None: ...
-
-
-def another_connection() -> Program:
-    """Not Django's, which event loops may not use."""
-    wanted = database.settings_dict
-    if database.vendor == "sqlite":
-        return sqlite3.connect(wanted["NAME"], isolation_level=None)
-    where = {"host": wanted["HOST"], "port": wanted["PORT"], "user": wanted["USER"], "dbname": wanted["NAME"]}
-    return cast(Program, psycopg.connect(**where, autocommit=True))
+LOCKS = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN; LOCK TABLE {} IN EXCLUSIVE MODE"}
+"""How one transaction keeps all others from writing, but not from reading, by kind of database."""
 
 
 @contextmanager
-def another_program() -> Iterator[Program]:
-    """Executes statements on a connection of its own."""
-    with closing(another_connection()) as other:
-        yield other
+def another_program() -> Iterator[Any]:
+    """Yield a connection to the database. It is not one of Django's, which event loops may not use."""
+    wanted = database.settings_dict
+    if database.vendor == "sqlite":
+        made: Any = sqlite3.connect(wanted["NAME"], isolation_level=None)
+    else:
+        where = {"host": wanted["HOST"], "port": wanted["PORT"], "user": wanted["USER"], "dbname": wanted["NAME"]}
+        made = psycopg.connect(**where, autocommit=True)
+    with closing(made):
+        yield made
 
 
 @contextmanager
 def locked_database() -> Iterator[None]:
-    """Another program keeps all others from writing."""
+    """Keep all others from writing."""
     tables = ", ".join(model._meta.db_table for model in apps.get_app_config("ingest").get_models())
     with another_program() as other:
         while True:
@@ -67,35 +53,27 @@ def locked_database() -> Iterator[None]:
 
 
 async def writing() -> None:
-    """Waits until the thread that writes is at work: then it doesn't get to an empty task."""
+    """Wait until the thread that writes is busy and leaves an empty task waiting."""
     async with asyncio.timeout(5):
         while (await asyncio.to_thread(wait, {WRITE.submit(int)}, 0.1)).done:
             pass
 
 
-async def until_accepted(connection: Connection, key: NewKey) -> dict[str, Any]:
-    """Asks again until the stream is free."""
-    async with asyncio.timeout(10):
-        while (answer := await connection.publish(key.secret))["type"] != "rtmp.publish.accept":  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return answer
-
-
 @contextmanager
 def patient_database(seconds: float) -> Iterator[None]:
-    """The thread that writes waits for locks longer than an admission may take."""
+    """Let the thread that writes wait for locks longer than an admission may take."""
     options = database.settings_dict["OPTIONS"]
     before = dict(options)
     if database.vendor == "sqlite":
         options["timeout"] = seconds
-    reconnect()
+    WRITE.submit(connections.close_all).result(10)
     if database.vendor == "postgresql":
         WRITE.submit(_execute, f"SET statement_timeout = {seconds * 1000:.0f}").result(10)
     try:
         yield
     finally:
         options.update(before)
-        reconnect()
+        WRITE.submit(connections.close_all).result(10)
 
 
 def _execute(statement: str) -> None:
@@ -103,14 +81,9 @@ def _execute(statement: str) -> None:
         cursor.execute(statement)
 
 
-def reconnect() -> None:
-    """Has the thread that writes open a new connection."""
-    WRITE.submit(connections.close_all).result(10)
-
-
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """A decision may take so long only."""
+    """Limit the duration of a decision."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ingest.consumers.decisions.LIMIT_S", seconds)
         yield
@@ -118,7 +91,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def missing_table(name: str) -> Iterator[None]:
-    """A table that can't be found, as before a migration."""
+    """Hide a table, as before a migration."""
     with another_program() as other:
         other.execute(f"ALTER TABLE {name} RENAME TO {name}_away")
         try:
@@ -129,7 +102,7 @@ def missing_table(name: str) -> Iterator[None]:
 
 @contextmanager
 def held(executor: ThreadPoolExecutor) -> Iterator[None]:
-    """All threads of the executor are held, as by a database that hangs; what is asked meanwhile queues."""
+    """Hold all threads of the executor, like a database that hangs. Further work queues."""
     threads = executor._max_workers
     gate, inside = threading.Event(), threading.Barrier(threads + 1)
 
@@ -147,70 +120,71 @@ def held(executor: ThreadPoolExecutor) -> Iterator[None]:
 
 
 async def until_queued(executor: ThreadPoolExecutor, count: int) -> None:
-    """Waits until so much work stands in the executor's queue."""
+    """Wait until this many tasks are in the executor's queue."""
     async with asyncio.timeout(5):
         while executor._work_queue.qsize() != count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-class Work(threading.Thread):
-    """`finish` raises what it raised."""
+def in_thread(work: Callable[[], object]) -> Future[None]:
+    """Run work in a daemon thread, with database connections of its own."""
+    future: Future[None] = Future()
 
-    def __init__(self, work: Callable[[], object], begins: threading.Barrier | None = None) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self._begins = begins
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
+    def run() -> None:
         try:
-            if self._begins is not None:
-                self._begins.wait(5)
-            self._work()
+            try:
+                work()
+            finally:
+                connections.close_all()
         except BaseException as error:
-            self._error = error
-        finally:
-            connections.close_all()
+            future.set_exception(error)
+        else:
+            future.set_result(None)
 
-    def finish(self) -> None:
-        self.join(20)
-        assert not self.is_alive(), "it hangs"
-        if self._error is not None:
-            raise self._error
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def at_once(*works: Callable[[], object]) -> None:
     begins = threading.Barrier(len(works))
-    running = [Work(work, begins) for work in works]
+    running = [in_thread(lambda work=work: (begins.wait(5), work())) for work in works]  # type: ignore[misc]
     for each in running:
-        each.finish()
-
-
-GIVES_UP_S = 10.0
-"""So that who does wait for it fails, and not the whole run."""
+        each.result(20)
 
 
 class HangingDisk:
-    """What `shutil.disk_usage` asks, while it `hangs`."""
+    """Hold the answers of `shutil.disk_usage` between `hang` and `let_go`, for at most 10 s."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waiting = 0
-        """Who waits for an answer."""
+        """The number of callers that wait for an answer."""
         self._answers = threading.Event()
+        self.hang, self.let_go = self._answers.clear, self._answers.set
         self._ask = shutil.disk_usage
         monkeypatch.setattr(shutil, "disk_usage", self._usage)
 
-    def hang(self) -> None:
-        self._answers.clear()
-
-    def let_go(self) -> None:
-        self._answers.set()
-
     def _usage(self, folder: Any) -> Any:
         self.waiting += 1
-        try:
-            self._answers.wait(GIVES_UP_S)
-        finally:
-            self.waiting -= 1
+        self._answers.wait(10)
+        self.waiting -= 1
         return self._ask(folder)
+
+
+TELL = "import django; django.setup(); from ingest.services.nodes import *; print(own_process(), flush=True); input()"
+
+
+@contextmanager
+def other_process() -> Iterator[str]:
+    """Run a process on this machine for as long as the block runs."""
+    with Dialog("-c", TELL) as started:
+        yield started.read()
+
+
+def ended_process() -> str:
+    """Return a process of this machine that has ended. The tests' process has its number by now."""
+    return str(replace(nodes.own_process(), began="1"))
+
+
+def process_elsewhere() -> str:
+    """Return a process of another machine, so that nothing here can tell whether it runs."""
+    return str(replace(nodes.own_process(), host="elsewhere", place="elsewhere/1"))

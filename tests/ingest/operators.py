@@ -1,4 +1,4 @@
-"""What operators do: in the admin, and by commands."""
+"""Operators in the admin and at the command line."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from django.urls import reverse
 
 
 def member(role: str | None) -> Client:
-    """A logged-in member of the staff with a role, or without one."""
+    """Log in as a member of the staff. None: without a role."""
     user = User.objects.create_user(username=f"user-{role}", is_staff=True)
     if role is not None:
         user.groups.add(Group.objects.get(name=role))
@@ -25,7 +25,7 @@ def act(client: Client, action: str, *pks: Any, url: str) -> Any:
 
 
 def run(*words: str) -> str:
-    """What a command prints."""
+    """Run a command and return its output."""
     out = io.StringIO()
     call_command(*words, stdout=out)
     return out.getvalue()

@@ -1,6 +1,8 @@
-"""What goes on around a deletion that waits: nodes end what they are asked to, and a worker takes what happened."""
+"""The work of nodes and workers during a deletion that waits for them."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -11,7 +13,7 @@ from ingest.services import sessions
 
 
 def node_ends() -> None:
-    """What is asked for; the files are closed with it."""
+    """End the sessions that should end, and close their files."""
     for session in Session.objects.filter(ended_at__isnull=True).exclude(stop_requested=""):
         sessions.end(session=session.pk, reason="kicked")
         written = Recording.objects.filter(session=session, state=Recording.State.RECORDING)
@@ -22,21 +24,14 @@ def worker_takes() -> None:
     OutboxEvent.objects.filter(taken_at__isnull=True).update(taken_at=timezone.now())
 
 
-class Meanwhile:
-    """`nested`: whether each look was in a transaction, which hides what is asked for."""
+def meanwhile(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], object]) -> Any:
+    """Do this work whenever a deletion waits. `nested` has, for each wait, True if it was in a transaction."""
+    looks = SimpleNamespace(nested=[])
 
-    def __init__(self, *works: Callable[[], None]) -> None:
-        self.nested: list[bool] = []
-        self._works = works
-
-    def __call__(self, _seconds: float) -> None:
-        self.nested.append(connection.in_atomic_block)
-        for work in self._works:
+    def sleep(_seconds: float) -> None:
+        looks.nested.append(connection.in_atomic_block)
+        for work in works or (node_ends, worker_takes):
             work()
 
-
-def meanwhile(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], None]) -> Meanwhile:
-    """Whoever waits for something has these done."""
-    made = Meanwhile(*(works or (node_ends, worker_takes)))
-    monkeypatch.setattr("ingest.services.removal.sleep", made)
-    return made
+    monkeypatch.setattr("ingest.services.removal.sleep", sleep)
+    return looks

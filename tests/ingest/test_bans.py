@@ -26,16 +26,26 @@ from ingest.services import bans, keys, play_tokens
 from ingest.services.bans import WINDOW_S, Guard, KnownBan
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.clients import go_live, play_from, publish_to
+from tests.ingest.clients import go_live, publish_to, watch_live
 from tests.ingest.control import NODE, listening
 from tests.ingest.faults import missing_table
 from tests.ingest.operators import run, run_json
 from tests.ingest.ticks import until
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 from tests.server.media import AVC_HEADER
 
 NOW = 1_800_000_000.0
 PEER = "192.0.2.7"
+
+
+async def play_from(port: int, name: str, app: str = "live") -> str:
+    """Return "live" or the refusal."""
+    async with RtmpClient(port=port) as player:
+        try:
+            await watch_live(player, name, app)
+        except Refused as refused:
+            return str(refused)
+    return "live"
 
 
 def guard(guesses: int = 3, ban_s: float = 600.0, most: int = 100) -> Guard:

@@ -21,7 +21,7 @@ from ingest.services.history_writer import HistoryWriter
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import connected, disconnect
-from tests.ingest.faults import Work, at_once, held, until_queued
+from tests.ingest.faults import at_once, held, in_thread, until_queued
 
 pytestmark = pytest.mark.stores
 
@@ -262,10 +262,10 @@ def test_locked_lease_holds_up_no_other_publish_of_its_group(live: Application) 
     answers: list[Grant | Exception] = []
     with transaction.atomic():
         Lease.objects.filter(stream=stream).update(expires_at=NOW + timedelta(seconds=1))
-        work = Work(lambda: answers.extend(together([ask(secret) for secret in secrets])))
+        work = in_thread(lambda: answers.extend(together([ask(secret) for secret in secrets])))
         if connection.vendor == "postgresql":
-            work.finish()
-    work.finish()
+            work.result(20)
+    work.result(20)
     locked = DecideAlone if connection.vendor == "postgresql" else Grant
     assert [type(answer) for answer in answers] == [Grant, locked, Grant]
 

@@ -17,9 +17,10 @@ from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.leases import Claim, Knowledge
 from ingest.services.refusals import Refused
-from tests.ingest.admitting import NOW, at, hold, publish
+from tests.ingest.admitting import NOW, at, hold
 from tests.ingest.control import Connection, NodeApp
 from tests.ingest.faults import at_once
+from tests.ingest.test_takeover import publish
 from tests.ingest.ticks import is_up
 
 pytestmark = pytest.mark.stores

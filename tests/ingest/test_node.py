@@ -26,8 +26,16 @@ from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.conftest import Rounds
 from tests.ingest.control import NODE, Connection, NodeApp, flush
-from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_queued, writing
-from tests.ingest.others import other_process, process_elsewhere
+from tests.ingest.faults import (
+    held,
+    locked_database,
+    missing_table,
+    other_process,
+    patient_database,
+    process_elsewhere,
+    until_queued,
+    writing,
+)
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
 pytestmark = pytest.mark.usefixtures("process")

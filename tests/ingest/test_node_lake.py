@@ -22,7 +22,7 @@ from ingest.services.keys import NewKey
 from ingest.telemetry import Rotation, TelemetryWriter, reading
 from ingest.telemetry.reading import Sampled
 from tests.ingest.control import NODE, TOTALS, Connection, NodeApp
-from tests.ingest.others import ended_process
+from tests.ingest.faults import ended_process
 from tests.ingest.telemetry import records
 from tests.ingest.telemetry.records import NOON
 from tests.ingest.ticks import SAMPLE, is_up, published, tick_until

@@ -16,8 +16,8 @@ from ingest.models import Node, Session, Stream
 from ingest.services import nodes, sessions
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import NODE
+from tests.ingest.faults import ended_process, other_process, process_elsewhere
 from tests.ingest.operators import run, run_json
-from tests.ingest.others import ended_process, other_process, process_elsewhere
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 

@@ -26,7 +26,7 @@ from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.operators import member
 from tests.ingest.ticks import until
-from tests.server.sharer import Sharer
+from tests.server.test_objects import Sharer
 
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)
@@ -172,7 +172,7 @@ async def test_shared_objects_beyond_the_applications_access_are_refused(access:
     ):
         for client in (one, other):
             await client.ask(Use())
-            await client.is_answered()
+            await client.wait_until(lambda client=client: client.uses or client.statuses)  # type: ignore[misc]
         assert one.statuses + other.statuses == codes
 
 

@@ -3,6 +3,7 @@ writes that at the same moment, all is told, and none gives way."""
 
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from datetime import timedelta
 from functools import partial
 
@@ -20,7 +21,7 @@ from ingest.services.keys import NewKey
 from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
-from tests.ingest.faults import Work, at_once
+from tests.ingest.faults import at_once, in_thread
 from tests.ingest.test_outbox import judged, started, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.stores]
@@ -152,9 +153,10 @@ def test_concurrent_end_or_issue_follows_the_delayed_publish_event(
     issue = partial(at, [judged(session, 2)])
     with transaction.atomic():
         assert sessions.end(session=former.pk, reason="replaced")
-        other = Work(partial(sessions.end, session=session.pk, reason="node_lost") if kind == "unpublish" else issue)
-        other.join(BLOCKED_S)
-    other.finish()
+        end = partial(sessions.end, session=session.pk, reason="node_lost")
+        other = in_thread(end if kind == "unpublish" else issue)
+        wait([other], BLOCKED_S)
+    other.result(20)
     assert told(stream) == [("publish", former), ("unpublish", former), ("publish", session), (kind, session)]
 
 
@@ -201,10 +203,10 @@ def test_takeover_from_a_lost_node_succeeds_while_that_node_ends_the_session(str
 
     with transaction.atomic():
         outbox.hold([stream.pk])
-        other = Work(take_over)
-        other.join(BLOCKED_S)
+        other = in_thread(take_over)
+        wait([other], BLOCKED_S)
         assert sessions.end(session=lost.pk, reason="tcp_reset")
-    other.finish()
+    other.result(20)
     assert told(stream) == [("publish", lost), ("unpublish", lost)]
     holder = Lease.objects.get().session
     assert holder is not None
@@ -219,10 +221,10 @@ def test_recording_recovery_while_its_node_returns_tells_recording_done(stream: 
     )
     with transaction.atomic():
         outbox.hold([stream.pk])
-        other = Work(partial(recordings.recover, recording, for_good=True))
-        other.join(BLOCKED_S)
+        other = in_thread(partial(recordings.recover, recording, for_good=True))
+        wait([other], BLOCKED_S)
         Recording.objects.filter(pk=recording.pk).update(size_bytes=1)
-    other.finish()
+    other.result(20)
     assert told(stream)[-1][0] == "recording.done"
 
 

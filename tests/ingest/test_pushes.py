@@ -42,7 +42,7 @@ async def live(node: NodeApp, key: NewKey) -> AsyncIterator[str]:
     await encoder.disconnect()
 
 
-async def ordered(node: NodeApp) -> dict[str, Any]:
+async def ordered(node: NodeApp) -> Any:
     """The next order of pushes."""
     async with asyncio.timeout(20):
         while (message := await drop_after_ticks(node))["type"] != "node.push":

@@ -35,12 +35,19 @@ from tests.ingest.faults import (
     locked_database,
     missing_table,
     patient_database,
-    until_accepted,
     writing,
 )
 from tests.ingest.ticks import until
 
 pytestmark = pytest.mark.usefixtures("process")
+
+
+async def until_accepted(connection: Connection, key: NewKey) -> dict[str, Any]:
+    """Publish again and again until the stream is free."""
+    async with asyncio.timeout(10):
+        while (answer := await connection.publish(key.secret))["type"] != "rtmp.publish.accept":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return answer
 
 
 @pytest.mark.usefixtures("application")

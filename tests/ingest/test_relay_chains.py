@@ -14,18 +14,17 @@ from ingest.services import refusals, relays
 from ingest.services.keys import NewKey
 from ingest.services.relays import RelayPass
 from tests.ingest.clients import go_live, sending, watch_live
-from tests.ingest.cluster import (
+from tests.ingest.control import cluster, serving
+from tests.ingest.test_relays import (
     HERE,
     OTHER,
     THERE,
     client,
-    cluster,
     media,
     publish_some,
     relayed,
     snapshots,
 )
-from tests.ingest.control import serving
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused
 

@@ -12,7 +12,7 @@ from ingest.services import media_urls, nodes, relays
 from ingest.services.refusals import Refused
 from ingest.services.relays import Neighbours, RelayPass
 from tests.ingest.admitting import hold
-from tests.ingest.others import process_elsewhere
+from tests.ingest.faults import process_elsewhere
 from tests.ingest.ticks import snapshot
 
 HERE, THERE, MID = "node-a", "node-b", "node-m"

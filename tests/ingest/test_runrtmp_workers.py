@@ -25,7 +25,7 @@ from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.ticks import until
 from tests.redis_server import RedisServer
-from tests.rtmp_client import LocalClient, Refused, RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
 
@@ -205,11 +205,11 @@ async def test_streams_go_through_the_socket_of_a_node(installation: Installatio
     """By which nobody is banned, whatever is tried."""
     ((path,),) = rows(installation, "SELECT local FROM ingest_node WHERE name = ?", NODES[1])
     for number in range(GUESSES + 2):
-        async with LocalClient(Path(path)) as client:
+        async with RtmpClient(path=Path(path)) as client:
             await client.connect("live")
             with pytest.raises(Refused, match="not known"):
                 await client.publish(f"sk_{number:040d}")
-    async with LocalClient(Path(path)) as publisher, LocalClient(Path(path)) as player:
+    async with RtmpClient(path=Path(path)) as publisher, RtmpClient(path=Path(path)) as player:
         stream_id = await go_live(publisher, "local", "open")
         async with sending(publisher, stream_id):
             await watch_live(player, "local", "open")

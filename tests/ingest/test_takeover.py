@@ -2,6 +2,7 @@
 refused after all: the former publisher stays on air."""
 
 import asyncio
+import uuid
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,14 +14,34 @@ from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, sessions
 from ingest.services.admission import Ask, Grant, NotYet
+from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
-from tests.ingest.admitting import NOW, at, publish
+from tests.ingest.admitting import NOW, at
 from tests.ingest.control import Connection
 from tests.ingest.faults import limited, locked_database, patient_database, writing
 
 pytestmark = pytest.mark.stores
+
+
+def publish(
+    secret: str,
+    now: float = 0.0,
+    *,
+    asked: float | None = None,
+    address: str = "192.0.2.8",
+    node: str = "node-b",
+    **knows: Any,
+) -> Grant:
+    """Admit a publisher to live/ by its key, which asked first at `asked`. `knows` are fields of the Knowledge."""
+    peer = Peer(address=address, encoder="OBS", node=node, channel="")
+    return admission.admit_publish(
+        admission.Ask(uuid.uuid4(), PublishRequest("live", secret, secret, True), peer),
+        now=at(now),
+        asked_at=at(now if asked is None else asked),
+        knowledge=leases.Knowledge(at(now), **knows),
+    )
 
 
 def again(secret: str, now: float, **how: Any) -> float:

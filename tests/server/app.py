@@ -1,4 +1,4 @@
-"""A scripted ASGI application: it admits everybody unless a test says otherwise, and keeps all that it is told."""
+"""A scripted ASGI application. It accepts every request unless a test changes that, and keeps all events."""
 
 import asyncio
 import itertools
@@ -6,20 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ingest.contracts import Sample
+from tests.rtmp_client import Changing
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-LIMITS = {
-    "max_kbps": None,
-    "over_limit": "warn",
-    "idle_timeout_s": 10.0,
-    "first_media_timeout_s": 20.0,
-    "target_kbps": None,
-    "expect_audio": True,
-    "expect_video": True,
-}
+LIMITS = {"max_kbps": None, "over_limit": "warn", "idle_timeout_s": 10.0, "first_media_timeout_s": 20.0}
+LIMITS |= {"target_kbps": None, "expect_audio": True, "expect_video": True}
 LABELS = {"stream": 1, "key": None}
 
 
@@ -43,15 +37,16 @@ Decide = Callable[[Instance, Message], Awaitable[Message | None]]
 
 
 def published_name(event: Message) -> str:
-    """Of an rtmp.publish: what came without a credential may be one, and is masked in `name`."""
+    """Return the name that an rtmp.publish came with. `name` masks one that may be a credential."""
     name: str = event["credential"] if event["credential_is_name"] else event["name"]
     return name
 
 
-class ScriptedApp:
-    """Answers from `on`: event type -> coroutine function that returns the message to send, or None for no answer."""
+class ScriptedApp(Changing):
+    """The application. `on` maps event types to coroutine functions that return the answer, or None."""
 
     def __init__(self, **limits: Any) -> None:
+        super().__init__()
         self.instances: list[Instance] = []
         self.limits = LIMITS | limits
         self.on: dict[str, Decide] = {
@@ -59,7 +54,6 @@ class ScriptedApp:
             "rtmp.publish": self.accept_publish,
             "rtmp.play": self.accept_play,
         }
-        self._changed = asyncio.Event()
         self._sessions = itertools.count(1)
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
@@ -82,36 +76,25 @@ class ScriptedApp:
     async def accept(self, _instance: Instance, _event: Message) -> Message:
         return {"type": "rtmp.accept"}
 
+    def _accepted(self, kind: str, instance: Instance, event: Message, name: str, **fields: Any) -> Message:
+        path, session_id = f"{instance.scope['app']}/{name}", f"{kind}-{next(self._sessions)}"
+        answer = {"type": f"rtmp.{kind}.accept", "request_id": event["request_id"], "labels": LABELS}
+        return answer | {"path": path, "session_id": session_id} | fields
+
     async def accept_publish(self, instance: Instance, event: Message) -> Message:
-        return {
-            "type": "rtmp.publish.accept",
-            "request_id": event["request_id"],
-            "path": f"{instance.scope['app']}/{published_name(event)}",
-            "session_id": f"publish-{next(self._sessions)}",
-            "labels": LABELS,
-            "limits": self.limits,
-            "record": None,
-        }
+        return self._accepted("publish", instance, event, published_name(event), limits=self.limits, record=None)
 
     async def accept_play(self, instance: Instance, event: Message) -> Message:
-        return {
-            "type": "rtmp.play.accept",
-            "request_id": event["request_id"],
-            "path": f"{instance.scope['app']}/{event['name']}",
-            "session_id": f"play-{next(self._sessions)}",
-            "labels": LABELS,
-            "recording": None,
-            "start_unit": "ms",
-        }
+        return self._accepted("play", instance, event, event["name"], recording=None, start_unit="ms")
 
     async def fail(self, _instance: Instance, _event: Message) -> None:
         raise RuntimeError("broken on purpose")
 
     async def ignore(self, _instance: Instance, _event: Message) -> None:
-        """No answer."""
+        """Give no answer."""
 
     def refuse(self, kind: str, code: str, description: str, *names: str, **fields: Any) -> None:
-        """From now on requests of the kind ('publish', 'play', or '' for connect) are refused; with names: of those."""
+        """Refuse requests of a kind from now on: "publish", "play", or "" for connect. With names: only of these."""
         usual = self.on[f"rtmp.{kind or 'connect'}"]
 
         async def decide(instance: Instance, event: Message) -> Message | None:
@@ -125,7 +108,7 @@ class ScriptedApp:
         self.on[f"rtmp.{kind or 'connect'}"] = decide
 
     def change(self, kind: str, **fields: Any) -> None:
-        """From now on the answers to such events have these fields."""
+        """Add fields to the answers to such events from now on."""
         usual = self.on[kind]
 
         async def decide(instance: Instance, event: Message) -> Message | None:
@@ -135,7 +118,7 @@ class ScriptedApp:
         self.on[kind] = decide
 
     def hold(self, kind: str) -> asyncio.Event:
-        """From now on such events are answered when it is set."""
+        """Return an event. Answer such requests only once it is set."""
         usual, answers = self.on[kind], asyncio.Event()
 
         async def decide(instance: Instance, event: Message) -> Message | None:
@@ -145,7 +128,7 @@ class ScriptedApp:
         self.on[kind] = decide
         return answers
 
-    # --- What was told ---
+    # --- Received events ---
 
     @property
     def connections(self) -> list[Instance]:
@@ -153,7 +136,7 @@ class ScriptedApp:
 
     @property
     def nodes(self) -> list[Instance]:
-        """More than one, if one has failed."""
+        """The calls for the node. There is another one after each failure."""
         return [instance for instance in self.instances if instance.scope["type"] == "rtmp.node"]
 
     @property
@@ -166,7 +149,7 @@ class ScriptedApp:
 
     @property
     def figures(self) -> list[Message]:
-        """The node's, of each second."""
+        """The node's figures, one each second."""
         return [tick["figures"] for tick in self.ticks]
 
     @property
@@ -174,7 +157,7 @@ class ScriptedApp:
         return [sample for tick in self.ticks for sample in tick["samples"]]
 
     async def next_tick(self, number: int = 1) -> Message:
-        """The next one, or the one after so many more."""
+        """Wait for this many more ticks and return the last one."""
         before = len(self.ticks)
         await self.wait_until(lambda: len(self.ticks) >= before + number)
         return self.ticks[-1]
@@ -184,14 +167,7 @@ class ScriptedApp:
         """The ends of plays on all connections."""
         return [stop for connection in self.connections for stop in connection.of("rtmp.stop")]
 
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-        """Return as soon as the condition holds; it is looked at whenever an event arrives."""
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
     async def event(self, kind: str, connection: int = -1, timeout_s: float = 5.0) -> Message:
-        """The first event of a kind that a connection (by default the latest) was sent."""
+        """Return the first event of a kind on a connection, by default on the latest one."""
         await self.wait_until(lambda: bool(self.connections) and bool(self.connections[connection].of(kind)), timeout_s)
         return self.connections[connection].of(kind)[0]

@@ -2,22 +2,26 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
-from ingest.rtmp import Message, events
-from ingest.rtmp.messages import control
+from ingest.rtmp import events
+from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
-from ingest.server.playing import Playing
-from tests.rtmp_client import RtmpClient, SendingClient
-from tests.server.app import ScriptedApp
+from tests.rtmp_client import AUDIO, VIDEO, RtmpClient
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.server.waiting import becomes
 
 At = RtmpServer | int
-"""Where clients connect to: a server's plain port, or any."""
+"""A server, or a port."""
+
+
+HOURS_MS = 36_000_000
+"""rtmpdump's buffer length: the server sends as fast as it can."""
+
+Made = list[tuple[int, int, bytes]]
+"""Type, timestamp and payload of media messages."""
 
 
 def port_of(at: At) -> int:
@@ -37,7 +41,7 @@ async def connected(
 async def publishing(
     at: At, *video: bytes, name: str = "cam1", kind: str = "live", **options: Any
 ) -> AsyncIterator[tuple[RtmpClient, int]]:
-    """And its message stream, by which it has sent this video, all of time 0."""
+    """Yield a publisher and its message stream, on which it has sent this video at time 0."""
     async with connected(at, **options) as client:
         stream_id = await client.publish(name, kind)
         for payload in video:
@@ -53,13 +57,11 @@ async def playing(at: At, *, name: str = "cam1", **options: Any) -> AsyncIterato
 
 
 class Camera:
-    """Publishes; `send` gives the next picture, with sound 7 ms later."""
+    """A publisher of numbered pictures, each with a sound 7 ms later."""
 
     def __init__(self, client: RtmpClient, stream_id: int, begins_at: int) -> None:
-        self.client = client
-        self.stream_id = stream_id
-        self.time = begins_at
-        self.number = 0
+        self.client, self.stream_id = client, stream_id
+        self.time, self.number = begins_at, 0
 
     async def headers(self, avc: bytes = AVC_HEADER) -> None:
         await self.client.send_video(self.stream_id, self.time, avc)
@@ -75,30 +77,29 @@ class Camera:
 
     @property
     def key_frame(self) -> bytes:
-        """The latest picture, if it was one."""
+        """The latest picture's payload, if it was a keyframe."""
         return key_frame(self.number)
 
 
-class Viewer:
-    """One message stream of a client that plays."""
+class Viewer(RtmpClient):
+    """A player on the message stream `stream_id`."""
 
-    def __init__(self, client: RtmpClient) -> None:
-        self.client = client
-        self.stream_id = 1
+    stream_id = 0
 
-    async def ask(self, procedure: str, *arguments: Any) -> None:
-        self.client.protocol.notify(procedure, *arguments, stream_id=self.stream_id)
-        await self.client.flush()
+    # --- Commands on the message stream ---
 
-    async def call(self, procedure: str, *arguments: Any) -> events.ResultReceived:
-        transaction = self.client.protocol.call(procedure, *arguments, stream_id=self.stream_id)
-        await self.client.flush()
-        return await self.client.wait_for(events.ResultReceived, lambda found: found.transaction == transaction)
-
-    async def ask_at_once(self, procedure: str, *arguments: Any, times: int) -> None:
+    async def ask(self, procedure: str, *arguments: Any, times: int = 1) -> int:
+        """Send a command. Return the index in `received` at which its answers begin."""
+        after = len(self.received)
         for _ in range(times):
-            self.client.protocol.notify(procedure, *arguments, stream_id=self.stream_id)
-        await self.client.flush()
+            self.protocol.notify(procedure, *arguments, stream_id=self.stream_id)
+        await self.flush()
+        return after
+
+    async def call_on_stream(self, procedure: str, *arguments: Any) -> events.ResultReceived:
+        transaction = self.protocol.call(procedure, *arguments, stream_id=self.stream_id)
+        await self.flush()
+        return await self.wait_for(events.ResultReceived, lambda found: found.transaction == transaction)
 
     async def pause(self) -> events.StatusReceived:
         await self.ask("pause", True, 0.0)
@@ -109,133 +110,123 @@ class Viewer:
         await self.status("NetStream.Unpause.Notify")
 
     async def switch(self, name: str, **options: Any) -> events.StatusReceived:
-        """By play2, which is accepted; the new one has not come yet."""
-        after = len(self.client.received)
-        await self.ask("play2", {"streamName": name, "transition": "switch", **options})
+        """Send a play2. Return when it is accepted, before the new stream's media."""
+        after = await self.ask("play2", {"streamName": name, "transition": "switch", **options})
         return await self.status("NetStream.Play.Transition", after=after)
 
+    # --- Recordings ---
+
+    async def watch(
+        self, name: str = "clip", start: float = 0, duration: float = -1, *, buffer_ms: int | None = HOURS_MS, **kw: Any
+    ) -> None:
+        """Connect and ask for a recording, without waiting for the answer."""
+        await self.connect("live")
+        self.stream_id = await self.create_stream()
+        self.protocol.play(self.stream_id, name, start, duration, **kw)
+        if buffer_ms is not None:
+            self.protocol.set_buffer_length(self.stream_id, buffer_ms)
+        await self.flush()
+
+    async def begin(self, buffer_ms: int) -> None:
+        """Ask for the recording, and wait until it has begun."""
+        await self.watch(buffer_ms=buffer_ms)
+        await self.wait_for(events.VideoReceived)
+
+    async def watch_all(self, *arguments: Any, **options: Any) -> None:
+        await self.watch(*arguments, **options)
+        await self.until_over()
+
+    async def hurry(self) -> None:
+        """Have the rest sent as fast as possible."""
+        self.protocol.set_buffer_length(self.stream_id, HOURS_MS)
+        await self.flush()
+
+    async def finish(self, *, after: int = 0) -> None:
+        await self.hurry()
+        await self.until_over(after=after)
+
+    async def until_over(self, *, after: int = 0, timeout_s: float = 5) -> None:
+        await self.status("NetStream.Play.Stop", after=after, timeout_s=timeout_s)
+
+    # --- What it received ---
+
     async def sees(self, camera: Camera) -> events.VideoReceived:
-        """The keyframe that the camera sends now."""
+        """Receive the keyframe that the camera sends now."""
         await camera.send(key=True)
         return await self.picture(camera.key_frame)
 
     async def hears(self, camera: Camera) -> None:
-        """The sound that the camera sends now, behind a keyframe."""
+        """Receive the sound that the camera sends now, after a keyframe."""
         await camera.send(key=True)
         await self.hear(camera.number)
 
-    async def status(self, code: str, *, after: int = 0) -> events.StatusReceived:
-        return await self.client.wait_for(events.StatusReceived, lambda status: status.code == code, after=after)
+    async def status(self, code: str, *, after: int = 0, timeout_s: float = 5) -> events.StatusReceived:
+        return await self.wait_for(
+            events.StatusReceived, lambda status: status.code == code, after=after, timeout_s=timeout_s
+        )
 
     async def play_status(self, code: str) -> dict[str, Any]:
-        def matches(data: events.DataReceived) -> bool:
-            return data.name == "onPlayStatus" and data.values[0]["code"] == code
-
-        info: dict[str, Any] = (await self.client.wait_for(events.DataReceived, matches)).values[0]
-        return info
+        await self.wait_until(lambda: code in self.play_codes)
+        return next(info for info in self._play_statuses if info["code"] == code)
 
     async def picture(self, payload: bytes) -> events.VideoReceived:
-        return await self.client.wait_for(events.VideoReceived, lambda video: video.payload == payload)
+        return await self.wait_for(events.VideoReceived, lambda video: video.payload == payload)
 
     async def hear(self, number: int) -> events.AudioReceived:
-        return await self.client.wait_for(events.AudioReceived, lambda audio: audio.payload == sound(number))
+        return await self.wait_for(events.AudioReceived, lambda audio: audio.payload == sound(number))
 
     @property
     def codes(self) -> list[str]:
-        return [status.code for status in self.client.of(events.StatusReceived)]
+        return [status.code for status in self.of(events.StatusReceived)]
+
+    @property
+    def _play_statuses(self) -> list[dict[str, Any]]:
+        return [data.values[0] for data in self.of(events.DataReceived) if data.name == "onPlayStatus"]
 
     @property
     def play_codes(self) -> list[str]:
-        return [data.values[0]["code"] for data in self.client.of(events.DataReceived) if data.name == "onPlayStatus"]
+        return [info["code"] for info in self._play_statuses]
 
     @property
     def video(self) -> list[bytes]:
-        return [event.payload for event in self.client.of(events.VideoReceived)]
+        return [event.payload for event in self.of(events.VideoReceived)]
 
     @property
     def times(self) -> list[int]:
-        """Of the frames, in the order in which they came."""
-        return [
-            event.timestamp
-            for event in self.client.received
-            if isinstance(event, events.VideoReceived | events.AudioReceived)
-        ]
+        """The frames' timestamps, in the order in which they came."""
+        return [timestamp for _, timestamp, _ in self.media()]
+
+    def media(self, after: int = 0) -> Made:
+        found = [event for event in self.received[after:] if type(event) in KINDS]
+        return [(KINDS[type(event)], event.timestamp, event.payload) for event in found]  # type: ignore[attr-defined]
+
+    def story(self, after: int = 0) -> list[str]:
+        """Return the control events, status codes, names of data messages, and "media", each run of it as one word."""
+        words = [tell(event) for event in self.received[after:] for kind, tell in WORDS.items() if type(event) is kind]
+        told = [word for word in words if word]
+        return [word for before, word in pairwise(["", *told]) if (before, word) != ("media", "media")]
 
 
-ROOM_FRAMES = 60
-ROOM_FRAME_BYTES = 5_000
+def _data_word(event: events.DataReceived) -> str:
+    return str(event.values[0]["code"]) if event.name == "onPlayStatus" else event.name
 
 
-class Room:
-    """A publisher and a player of its stream, on a server with a small window."""
-
-    def __init__(self, server: RtmpServer, protocol: SendingClient | None = None) -> None:
-        self.server = server
-        self.player = RtmpClient(port=port_of(server))
-        if protocol:
-            self.player.protocol = protocol
-        self.frames = [key_frame(number, ROOM_FRAME_BYTES) for number in range(ROOM_FRAMES)]
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> "Room":
-        self.publisher, self.stream_id = await self._stack.enter_async_context(publishing(self.server, name="cam"))
-        await self._stack.enter_async_context(self.player)
-        await self.player.connect("live")
-        await self.player.play("cam")
-        await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self._stack.aclose()
-
-    async def show(self) -> None:
-        for number, frame in enumerate(self.frames):
-            await self.publisher.send_video(self.stream_id, number * 40, frame)
-
-    @property
-    def playing(self) -> Playing:
-        return next(session for session in self.server.sessions.values() if isinstance(session, Playing))
-
-    @property
-    def connection(self) -> Connection:
-        found = self.playing.connection
-        assert isinstance(found, Connection)
-        return found
-
-    async def tell(self, message: Message) -> None:
-        self.player.protocol.send_message(message)
-        await self.player.flush()
-
-    async def acknowledge(self, sequence_number: int) -> None:
-        """And wait until the server has read it."""
-        await self.tell(control.acknowledgement(sequence_number))
-        self.player.protocol.call("_checkbw")
-        await self.player.flush()
-        await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
-
-    async def acknowledge_once(self) -> None:
-        """And never again."""
-        self.player.protocol.acknowledging.interval = 1 << 40
-        await self.acknowledge(0)
-
-    async def saw_all(self) -> None:
-        await self.player.wait_count(events.VideoReceived, 1 + ROOM_FRAMES)
-        assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]
-        assert self.playing.subscriber.dropped_frames == 0
+KINDS = {events.AudioReceived: AUDIO, events.VideoReceived: VIDEO}
+WORDS: dict[type, Callable[[Any], str]] = {
+    events.StatusReceived: lambda event: event.code,
+    events.UserControlReceived: lambda event: UserControl(event.event).name if event.values[0] else "",
+    events.DataReceived: _data_word,
+    events.AudioReceived: lambda _event: "media",
+    events.VideoReceived: lambda _event: "media",
+}
 
 
-class Stage:
-    """Publishers and players of one server; all of them leave at the end."""
+class Stage(AsyncExitStack):
+    """Publishers and players of one server. All of them leave at the end."""
 
     def __init__(self, at: At) -> None:
+        super().__init__()
         self.at = at
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> "Stage":
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._stack.aclose()
 
     @property
     def server(self) -> RtmpServer:
@@ -248,7 +239,7 @@ class Stage:
         return [key for key in self.server.sessions if key.startswith("play")]
 
     async def client(self) -> RtmpClient:
-        return await self._stack.enter_async_context(connected(self.at))
+        return await self.enter_async_context(connected(self.at))
 
     async def camera(self, name: str, begins_at: int = 0, avc: bytes = AVC_HEADER) -> Camera:
         client = await self.client()
@@ -256,41 +247,20 @@ class Stage:
         await camera.headers(avc)
         return camera
 
-    async def refreshing_camera(self, name: str, **options: Any) -> Camera:
-        """One that refreshes its pictures by parts, and has marked no keyframe for long."""
-        camera = await self.camera(name, **options)
-        await becomes(lambda: f"live/{name}" in self.server.registry.streams)
-        live = self.server.registry.streams[f"live/{name}"]
-        live.video(0, inter_frame(0), asyncio.get_running_loop().time() - 20)
-        await camera.send()
-        await becomes(lambda: live.lacks_keyframes)
-        return camera
-
     async def viewer(self, name: str = "", *arguments: Any) -> Viewer:
-        """With a name it plays that."""
-        viewer = Viewer(await self.client())
-        viewer.stream_id = await viewer.client.create_stream()
+        """Add a viewer that plays this name, or nothing yet."""
+        viewer = await self.enter_async_context(Viewer(port=port_of(self.at)))
+        await viewer.connect("live")
+        viewer.stream_id = await viewer.create_stream()
         if name:
             await viewer.ask("play", name, *arguments)
             await viewer.status("NetStream.Play.Start")
         return viewer
 
 
-async def check_a_stuck_player_is_closed(app: ScriptedApp, at: At, *, tls: ssl.SSLContext | None = None) -> None:
-    """Within some seconds; its publisher goes on. The server's `write_s` should be short."""
-    async with publishing(at, tls=tls) as (publisher, stream_id), playing(at, tls=tls) as stuck:
-        stuck.pause_reading()
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        async with asyncio.timeout(10):
-            while not app.connections[1].of("rtmp.stop"):
-                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
-        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "too_slow"
-        assert not publisher.closed
-
-
 @asynccontextmanager
 async def programs(*commands: str) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """Other players and publishers, which run until the end of the block at most."""
+    """Run other players and publishers until the end of the block at most."""
     started: list[asyncio.subprocess.Process] = []
     try:
         for command in commands:

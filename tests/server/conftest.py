@@ -13,9 +13,8 @@ import uvloop
 
 from ingest.server import Deadlines, RtmpServer, ServerConfig
 from ingest.server import node as node_module
-from tests.rtmp_client import SendingClient
 from tests.server.app import ScriptedApp
-from tests.server.clients import Room, Stage
+from tests.server.clients import Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -30,7 +29,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 Serve = Callable[..., Awaitable[RtmpServer]]
 OnStage = Callable[..., Awaitable[Stage]]
-Enter = Callable[..., Awaitable[Room]]
+Enter = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +40,7 @@ def quick_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """The test logs no warning and no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    """Check that the test logs no warning and no traceback."""
     yield
     logged = caplog.get_records("call")
     assert not [record.getMessage() for record in logged if record.levelno >= logging.WARNING or record.exc_info]
@@ -54,7 +53,7 @@ def app() -> ScriptedApp:
 
 @asynccontextmanager
 async def serving(app: ScriptedApp, node: str = "node-1") -> AsyncIterator[Serve]:
-    """Starts servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
+    """Yield a function that starts servers: `await serve(handshake_s=0.1, config={...})` sets deadlines and fields."""
     servers: list[RtmpServer] = []
 
     async def start(*, port: int = 0, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
@@ -90,28 +89,24 @@ def port(server: RtmpServer) -> int:
 
 
 @pytest_asyncio.fixture
-async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
-    """A stage on a server with such settings: `serve`'s."""
+async def enter() -> AsyncIterator[Enter]:
+    """Return a function that enters an async context for the rest of the test."""
     async with AsyncExitStack() as stack:
+        yield stack.enter_async_context
 
-        async def start(**settings: Any) -> Stage:
-            return await stack.enter_async_context(Stage(await serve(**settings)))
 
-        yield start
+@pytest.fixture
+def on_stage(serve: Serve, enter: Enter) -> OnStage:
+    """Return a function that starts a server, like `serve`, with a stage."""
+
+    async def start(**settings: Any) -> Stage:
+        stage: Stage = await enter(Stage(await serve(**settings)))
+        return stage
+
+    return start
 
 
 @pytest_asyncio.fixture
-async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
-    async with Stage(server) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def enter(serve: Serve) -> AsyncIterator[Enter]:
-    """A room of a server with such settings; its player may have a protocol of its own."""
-    async with AsyncExitStack() as stack:
-
-        async def start(protocol: SendingClient | None = None, **settings: Any) -> Room:
-            return await stack.enter_async_context(Room(await serve(**settings), protocol))
-
-        yield start
+async def stage(server: RtmpServer, enter: Enter) -> Stage:
+    stage: Stage = await enter(Stage(server))
+    return stage

@@ -23,7 +23,7 @@ def sound(number: int, size: int = 100) -> bytes:
 
 
 async def keep_sending(publisher: RtmpClient, stream_id: int) -> None:
-    """A picture ten times a second, for as long as the connection is there."""
+    """Send a picture ten times a second until the connection closes."""
     timestamp = 0
     while not publisher.closed:
         timestamp += 100

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -19,15 +20,43 @@ from ingest.rtmp.messages import MessageType
 from ingest.server import RtmpServer, listener
 from tests.pure.rtmp.wire import type0
 from tests.rtmp_client import Refused, RtmpClient
-from tests.server.app import ScriptedApp
+from tests.server.app import Message, ScriptedApp
 from tests.server.clients import connected, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, key_frame
-from tests.server.waiting import becomes, may_be_silent, set_deadlines
-from tests.server.wire import only_event, raw, read_to_end
+from tests.server.test_publisher_limits import may_be_silent
+from tests.server.waiting import becomes, set_deadlines
 
 RESETS = (socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 """The option of a socket whose close sends RST instead of FIN."""
+
+
+@contextlib.asynccontextmanager
+async def raw(port: int, **options: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TCP connection without any protocol, or TLS alone."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, **options)  # type: ignore[arg-type]
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """All that the server sends until it closes; a reset counts as the end."""
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    except ConnectionError:
+        return b""
+
+
+async def only_event(app: ScriptedApp) -> Message:
+    """The one event of the latest connection, after its end; it never said to which application it would go."""
+    await app.event("rtmp.disconnect")
+    (event,) = app.connections[-1].events
+    assert app.connections[-1].scope["app"] == ""
+    return event
 
 
 @pytest.mark.parametrize("resets", [False, True])

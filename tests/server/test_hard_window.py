@@ -18,11 +18,11 @@ from ingest.rtmp.messages.control import BandwidthLimit
 from ingest.server.output import Outlet
 from tests.rtmp_client import RtmpClient, SendingClient
 from tests.server.app import ScriptedApp
-from tests.server.clients import ROOM_FRAMES, Room
+from tests.server.clients import HOURS_MS, Viewer
 from tests.server.conftest import Enter, Serve
 from tests.server.media import AVC_HEADER, key_frame
-from tests.server.recorded.viewer import HOURS_MS, Viewer, made, record, write
-from tests.server.test_window import HOUR, NEVER, WINDOW
+from tests.server.recorded.conftest import made, record, write
+from tests.server.test_window import HOUR, NEVER, ROOM_FRAMES, WINDOW, Room
 from tests.server.waiting import becomes, within
 
 HARD = control.set_peer_bandwidth(WINDOW, BandwidthLimit.HARD)
@@ -71,9 +71,9 @@ async def hold(room: Room) -> None:
 
 
 @pytest.mark.parametrize(("size", "count"), [(100, 500), (5_000, 40), (50_000, 6)], ids=["small", "usual", "long"])
-async def test_live_stream_never_exceeds_a_hard_window(enter: Enter, size: int, count: int) -> None:
+async def test_live_stream_never_exceeds_a_hard_window(serve: Serve, enter: Enter, size: int, count: int) -> None:
     """Headers count, and a frame is cut where the window ends."""
-    room = await enter(ByHand(), window_s=HOUR)
+    room: Room = await enter(Room(await serve(window_s=HOUR), ByHand()))
     await hold(room)
     room.frames = [key_frame(number, size) for number in range(count)]
     await room.show()
@@ -100,8 +100,8 @@ async def test_recording_never_exceeds_a_hard_window(app: ScriptedApp, serve: Se
         assert viewer.media() == clip
 
 
-async def test_answers_wait_for_the_hard_window_behind_a_cut_frame(enter: Enter) -> None:
-    room = await enter(ByHand(), window_s=HOUR)
+async def test_answers_wait_for_the_hard_window_behind_a_cut_frame(serve: Serve, enter: Enter) -> None:
+    room: Room = await enter(Room(await serve(window_s=HOUR), ByHand()))
     await hold(room)
     room.frames = [key_frame(0, 50_000)]
     await room.show()
@@ -115,18 +115,18 @@ async def test_answers_wait_for_the_hard_window_behind_a_cut_frame(enter: Enter)
     assert kinds[-2:] == [events.VideoReceived, events.ResultReceived]
 
 
-async def test_hard_window_is_given_up_for_a_player_that_never_acknowledges(enter: Enter) -> None:
+async def test_hard_window_is_given_up_for_a_player_that_never_acknowledges(serve: Serve, enter: Enter) -> None:
     """It has it all, by what TCP says."""
-    room = await enter(ByHand(), window_s=0.2)
+    room: Room = await enter(Room(await serve(window_s=0.2), ByHand()))
     await hold(room)
     await room.show()
     await room.saw_all()
     assert room.connection.rtmp.window.given_up
 
 
-async def test_hard_window_narrower_than_the_bytes_in_flight_does_not_stall(enter: Enter) -> None:
+async def test_hard_window_narrower_than_the_bytes_in_flight_does_not_stall(serve: Serve, enter: Enter) -> None:
     """The client is told when to acknowledge, and goes on."""
-    room = await enter(window_s=HOUR)
+    room: Room = await enter(Room(await serve(window_s=HOUR)))
     await room.show()
     await room.saw_all()
     await hold(room)
@@ -135,8 +135,10 @@ async def test_hard_window_narrower_than_the_bytes_in_flight_does_not_stall(ente
     assert not room.connection.rtmp.window.given_up
 
 
-async def test_end_of_the_play_is_sent_though_the_hard_window_is_full(app: ScriptedApp, enter: Enter) -> None:
-    room = await enter(ByHand(), window_s=HOUR)
+async def test_end_of_the_play_is_sent_though_the_hard_window_is_full(
+    app: ScriptedApp, serve: Serve, enter: Enter
+) -> None:
+    room: Room = await enter(Room(await serve(window_s=HOUR), ByHand()))
     await hold(room)
     room.frames = [key_frame(0, 50_000)]
     await room.show()

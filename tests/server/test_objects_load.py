@@ -16,7 +16,7 @@ from ingest.server import RtmpServer, process
 from ingest.server.shared_objects import SharedObjects
 from tests.server.app import Instance, Message, ScriptedApp
 from tests.server.conftest import Serve
-from tests.server.sharer import Sharer
+from tests.server.test_objects import Sharer
 from tests.server.waiting import becomes
 
 VALUES = {f"user {number}": {"a": float(number), "b": "x" * 10, "c": True} for number in range(700)}

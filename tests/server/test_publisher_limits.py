@@ -12,12 +12,19 @@ from ingest.live.health import CHECKS
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server import publishing as publishing_module
+from ingest.server.publishing import Publishing
 from tests.rtmp_client import RtmpClient
 from tests.server.app import ScriptedApp
 from tests.server.clients import connected, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.waiting import may_be_silent, set_deadlines
+from tests.server.waiting import set_deadlines
+
+
+def may_be_silent(server: RtmpServer, limit_s: float) -> None:
+    """Set the silence that the only publisher may keep, from now on."""
+    (session,) = (found for found in server.sessions.values() if isinstance(found, Publishing))
+    session.idle_timeout_s = limit_s
 
 
 async def pause(client: RtmpClient, stream_id: int, paused: bool) -> str:

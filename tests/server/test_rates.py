@@ -122,11 +122,11 @@ async def test_player_over_the_play_command_rate_is_ended(command: str, app: Scr
     server = await serve(config={"limits": Limits(play_commands_per_s=20)})
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
-        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
-        await viewer.client.create_stream()
-        assert not viewer.client.closed, "so many may come at once"
-        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
-        await viewer.client.wait_closed()
+        await viewer.ask(command, *PLAYERS[command], times=100)
+        await viewer.create_stream()
+        assert not viewer.closed, "so many may come at once"
+        await viewer.ask(command, *PLAYERS[command], times=100)
+        await viewer.wait_closed()
     ended = await app.event("rtmp.disconnect")
     why = "More than 20 pauses, seeks and the like a second."
     assert (ended["reason"], ended["description"]) == ("protocol_error", why)
@@ -160,7 +160,7 @@ async def test_play_requests_over_the_rate_are_delayed(command: str, app: Script
     stage = await on_stage(config=QUICK)
     began = asyncio.get_running_loop().time()
     viewer = await stage.viewer("cam")
-    await viewer.ask_at_once(command, *STORMS[command], times=7)
+    await viewer.ask(command, *STORMS[command], times=7)
     await app.wait_until(lambda: len(clock.times) == 8)
     assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
 
@@ -172,7 +172,7 @@ async def test_play_requests_within_the_burst_are_asked_at_once(
     clock = Clock(app)
     stage = await on_stage(config={"questions_per_s": 0.01, "questions_at_once": 3})
     viewer = await stage.viewer("cam")
-    await viewer.ask_at_once(command, *STORMS[command], times=2)
+    await viewer.ask(command, *STORMS[command], times=2)
     await app.wait_until(lambda: len(clock.times) == 3)
 
 
@@ -186,7 +186,7 @@ async def test_delayed_play_of_a_closed_connection_is_not_asked(app: ScriptedApp
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
         await viewer.ask("play", "other", -2.0, -1.0, True)
-        await viewer.client.wait_closed()
+        await viewer.wait_closed()
     assert (await app.event("rtmp.disconnect"))["reason"] == "kicked"
     assert len(clock.times) == 1
 
@@ -199,11 +199,11 @@ async def test_stream_length_requests_over_the_rate_are_refused(app: ScriptedApp
     server = await serve(config={"questions_per_s": 0.1, "questions_at_once": 3})
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
-        found = [await viewer.call("getStreamLength", f"cam{number}") for number in range(5)]
+        found = [await viewer.call_on_stream("getStreamLength", f"cam{number}") for number in range(5)]
         assert [each.succeeded for each in found] == [True, True, False, False, False]
         assert "Too many lengths" in found[-1].values[-1]["description"]
         assert len(app.connections[-1].of("rtmp.length")) == 2
-        assert not viewer.client.closed
+        assert not viewer.closed
 
 
 RATE, BURST_S = 2000, 5.0

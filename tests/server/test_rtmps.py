@@ -22,11 +22,12 @@ from ingest.server.playing import Playing
 from ingest.server.tls import CertificateError, ServedCertificate, expiry, load
 from tests.certificates import Pair, make_pair
 from tests.server.app import ScriptedApp
-from tests.server.clients import check_a_stuck_player_is_closed, connected, playing, publishing
+from tests.server.clients import connected, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, key_frame
+from tests.server.plays.test_slow import check_a_stuck_player_is_closed
+from tests.server.test_faults import only_event, raw, read_to_end
 from tests.server.waiting import becomes, set_deadlines, within
-from tests.server.wire import only_event, raw, read_to_end
 from tests.tools import require_tool
 
 ServeTls = Callable[..., Awaitable[RtmpServer]]

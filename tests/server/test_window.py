@@ -3,30 +3,93 @@
 import asyncio
 import os
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.live import QueueLimits
-from ingest.rtmp import events
+from ingest.rtmp import Message, events
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
+from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 from tests.media import make_clip, of_kind, read_packets
-from tests.rtmp_client import SendingClient
+from tests.rtmp_client import RtmpClient, SendingClient
 from tests.server.app import ScriptedApp
-from tests.server.clients import ROOM_FRAME_BYTES, ROOM_FRAMES, Room, programs
+from tests.server.clients import port_of, programs, publishing
 from tests.server.conftest import Enter, Serve
-from tests.server.media import key_frame
+from tests.server.media import AVC_HEADER, key_frame
 from tests.server.waiting import becomes, set_deadlines
 from tests.tools import require_tool
 
 WINDOW = 20_000
 NEVER = 1 << 40
 HOUR = 3600.0
+
+
+ROOM_FRAMES = 60
+ROOM_FRAME_BYTES = 5_000
+
+
+class Room:
+    """A publisher and a player of its stream, on a server with a small window."""
+
+    def __init__(self, server: RtmpServer, protocol: SendingClient | None = None) -> None:
+        self.server = server
+        self.player = RtmpClient(port=port_of(server))
+        if protocol:
+            self.player.protocol = protocol
+        self.frames = [key_frame(number, ROOM_FRAME_BYTES) for number in range(ROOM_FRAMES)]
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "Room":
+        self.publisher, self.stream_id = await self._stack.enter_async_context(publishing(self.server, name="cam"))
+        await self._stack.enter_async_context(self.player)
+        await self.player.connect("live")
+        await self.player.play("cam")
+        await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._stack.aclose()
+
+    async def show(self) -> None:
+        for number, frame in enumerate(self.frames):
+            await self.publisher.send_video(self.stream_id, number * 40, frame)
+
+    @property
+    def playing(self) -> Playing:
+        return next(session for session in self.server.sessions.values() if isinstance(session, Playing))
+
+    @property
+    def connection(self) -> Connection:
+        found = self.playing.connection
+        assert isinstance(found, Connection)
+        return found
+
+    async def tell(self, message: Message) -> None:
+        self.player.protocol.send_message(message)
+        await self.player.flush()
+
+    async def acknowledge(self, sequence_number: int) -> None:
+        """And wait until the server has read it."""
+        await self.tell(control.acknowledgement(sequence_number))
+        self.player.protocol.call("_checkbw")
+        await self.player.flush()
+        await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
+
+    async def acknowledge_once(self) -> None:
+        self.player.protocol.acknowledging.interval = NEVER
+        await self.acknowledge(0)
+
+    async def saw_all(self) -> None:
+        await self.player.wait_count(events.VideoReceived, 1 + ROOM_FRAMES)
+        assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]
+        assert self.playing.subscriber.dropped_frames == 0
 
 
 class Mute(SendingClient):
@@ -54,9 +117,9 @@ class Late(SendingClient):
 SMALL: dict[str, Any] = {"window_bytes": WINDOW}
 
 
-async def test_acknowledging_player_is_held_to_its_window_and_loses_nothing(enter: Enter) -> None:
+async def test_acknowledging_player_is_held_to_its_window_and_loses_nothing(serve: Serve, enter: Enter) -> None:
     """It gets all, but no more at once than twice its window; what waits, waits where it could be dropped."""
-    room = await enter(config=SMALL, window_s=HOUR, write_s=0.5)
+    room: Room = await enter(Room(await serve(config=SMALL, window_s=HOUR, write_s=0.5)))
     await room.acknowledge(0)
     room.player.pause_reading()
     await room.show()
@@ -70,8 +133,8 @@ async def test_acknowledging_player_is_held_to_its_window_and_loses_nothing(ente
     assert not outlet.window.given_up
 
 
-async def test_frames_waiting_behind_the_window_are_dropped_for_newer_ones(enter: Enter) -> None:
-    room = await enter(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)
+async def test_frames_waiting_behind_the_window_are_dropped_for_newer_ones(serve: Serve, enter: Enter) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)))
     await room.acknowledge(0)
     room.player.pause_reading()
     await room.show()
@@ -80,8 +143,8 @@ async def test_frames_waiting_behind_the_window_are_dropped_for_newer_ones(enter
     await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
 
 
-async def test_player_that_never_acknowledges_is_not_held_to_a_window(enter: Enter) -> None:
-    room = await enter(Mute(nonce=os.urandom(1528)), config=SMALL, sweep_s=HOUR, window_s=HOUR)
+async def test_player_that_never_acknowledges_is_not_held_to_a_window(serve: Serve, enter: Enter) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR), Mute(nonce=os.urandom(1528))))
     room.player.protocol.acknowledging.interval = NEVER
     await room.show()
     await room.saw_all()
@@ -89,10 +152,12 @@ async def test_player_that_never_acknowledges_is_not_held_to_a_window(enter: Ent
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_window_is_given_up_for_a_player_that_stops_acknowledging(enter: Enter, answers: bool) -> None:
+async def test_window_is_given_up_for_a_player_that_stops_acknowledging(
+    serve: Serve, enter: Enter, answers: bool
+) -> None:
     """And answers a ping, or nothing in time."""
     protocol = None if answers else Mute(nonce=os.urandom(1528))
-    room = await enter(protocol, config=SMALL, window_s=HOUR if answers else 0.2)
+    room: Room = await enter(Room(await serve(config=SMALL, window_s=HOUR if answers else 0.2), protocol))
     await room.acknowledge_once()
     await room.show()
     await room.saw_all()
@@ -114,8 +179,8 @@ async def test_player_that_acknowledges_only_after_its_pong_keeps_its_window(ser
         assert not room.connection.outlet.window.given_up
 
 
-async def test_player_that_reads_again_after_a_halt_is_held_to_its_window_again(enter: Enter) -> None:
-    room = await enter(config=SMALL, window_s=0.2)
+async def test_player_that_reads_again_after_a_halt_is_held_to_its_window_again(serve: Serve, enter: Enter) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL, window_s=0.2)))
     await room.acknowledge(0)
     room.player.pause_reading()
     await room.show()
@@ -131,8 +196,8 @@ async def test_player_that_reads_again_after_a_halt_is_held_to_its_window_again(
 
 
 @pytest.mark.parametrize("numbers", [[0xFFFFFFFF], [7, 3, 0], [NEVER], [0x7FFFFFFF, 1]], ids=str)
-async def test_wrong_acknowledgements_do_not_stall_a_player(enter: Enter, numbers: list[int]) -> None:
-    room = await enter(config=SMALL, window_s=0.2)
+async def test_wrong_acknowledgements_do_not_stall_a_player(serve: Serve, enter: Enter, numbers: list[int]) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL, window_s=0.2)))
     room.player.protocol.acknowledging.interval = NEVER
     for number in numbers:
         await room.acknowledge(number)
@@ -141,8 +206,10 @@ async def test_wrong_acknowledgements_do_not_stall_a_player(enter: Enter, number
 
 
 @pytest.mark.parametrize("size", [1024, 4000])
-async def test_set_peer_bandwidth_sets_the_window_without_stalling_the_player(enter: Enter, size: int) -> None:
-    room = await enter(config=SMALL, window_s=HOUR)
+async def test_set_peer_bandwidth_sets_the_window_without_stalling_the_player(
+    serve: Serve, enter: Enter, size: int
+) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL, window_s=HOUR)))
     await room.tell(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
     await becomes(lambda: room.connection.rtmp.window.limit == size)
     await room.show()
@@ -151,8 +218,8 @@ async def test_set_peer_bandwidth_sets_the_window_without_stalling_the_player(en
     assert not room.connection.outlet.window.given_up
 
 
-async def test_a_wider_bandwidth_opens_a_closed_window(enter: Enter) -> None:
-    room = await enter(config=SMALL, sweep_s=HOUR, window_s=HOUR)
+async def test_a_wider_bandwidth_opens_a_closed_window(serve: Serve, enter: Enter) -> None:
+    room: Room = await enter(Room(await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR)))
     await room.acknowledge_once()
     await room.show()
     await becomes(lambda: room.connection.outlet.is_window_closed)
@@ -173,8 +240,12 @@ async def test_player_that_reads_nothing_is_ended_though_its_window_is_closed(ap
     assert (ended["reason"], ended["description"]) == ("too_slow", "The peer took nothing for 0.3 s.")
 
 
-async def test_player_that_reads_slowly_is_not_ended_while_its_window_is_closed(app: ScriptedApp, enter: Enter) -> None:
-    room = await enter(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
+async def test_player_that_reads_slowly_is_not_ended_while_its_window_is_closed(
+    app: ScriptedApp, serve: Serve, enter: Enter
+) -> None:
+    room: Room = await enter(
+        Room(await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR))
+    )
     await room.acknowledge(0)
     room.player.protocol.acknowledging.interval = NEVER
     room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

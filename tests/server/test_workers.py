@@ -17,7 +17,7 @@ from ingest.server.sockets import Address
 from ingest.siblings import Siblings
 from tests.background import free_port
 from tests.certificates import make_pair
-from tests.rtmp_client import LocalClient, RtmpClient
+from tests.rtmp_client import RtmpClient
 from tests.server.app import ScriptedApp
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, key_frame
@@ -191,11 +191,11 @@ async def test_unix_socket_serves_streams_outside_the_connection_limits(
     await becomes(lambda: app.nodes)
     assert app.node.scope["local"] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    async with RtmpClient(port=server.addresses[0][1]) as publisher, LocalClient(path) as player:
+    async with RtmpClient(port=server.addresses[0][1]) as publisher, RtmpClient(path=path) as player:
         await publisher.connect("live")
         stream_id = await publisher.publish("cam1")
         await publisher.send_video(stream_id, 0, AVC_HEADER)
-        async with LocalClient(path) as another:  # Over the limit of one, if they counted.
+        async with RtmpClient(path=path) as another:  # Over the limit of one, if they counted.
             for client in (player, another):
                 await client.connect("live")
                 await client.play("cam1")
@@ -221,7 +221,7 @@ async def test_a_socket_that_a_dead_process_left_is_replaced(tmp_path: Path, ser
         former.bind(str(path))
         former.listen()
     await serve(config={"local": path})
-    async with LocalClient(path) as client:
+    async with RtmpClient(path=path) as client:
         await client.connect("live")
 
 

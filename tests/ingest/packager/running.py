@@ -17,8 +17,7 @@ from ingest.packager.packager import Packager
 from ingest.packager.settings import PackagerSettings
 from ingest.rtmp.messages import MessageType
 from ingest.server import Deadlines, RtmpServer, ServerConfig
-from tests.ingest.cluster import cluster
-from tests.ingest.control import APPLICATION
+from tests.ingest.control import APPLICATION, cluster
 from tests.rtmp_client import RtmpClient
 
 ORIGIN, PACKAGER = "node-a", "node-a-hls"

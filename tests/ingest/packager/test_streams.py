@@ -18,8 +18,8 @@ from ingest.services.keys import NewKey
 from tests.hls.client import FollowError, Player, Rendition
 from tests.hls.playlist import MediaPlaylist
 from tests.hls.validator import faults
-from tests.ingest.cluster import relayed
 from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
+from tests.ingest.test_relays import relayed
 from tests.ingest.ticks import until
 from tests.media import read_packets
 from tests.pure.hls.feeding import make_flv

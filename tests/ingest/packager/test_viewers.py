@@ -17,10 +17,10 @@ from ingest.packager.packager import Packager
 from ingest.packager.viewers import Report, read_report
 from ingest.services import actions, audit, play_tokens, sessions
 from ingest.services.keys import NewKey
-from tests.ingest.cluster import snapshots
 from tests.ingest.control import flush
 from tests.ingest.faults import held, limited
 from tests.ingest.packager.running import ORIGIN, PACKAGER, SHORT, ClipPublisher, Running, running
+from tests.ingest.test_relays import snapshots
 from tests.ingest.ticks import until
 
 pytestmark = pytest.mark.usefixtures("process")

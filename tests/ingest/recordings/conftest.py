@@ -23,7 +23,7 @@ def folder(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(folder: Path, stream: Stream) -> Make:
-    """`make(days=3, size=1000)`: a complete recording of so many days ago, with a file."""
+    """`make(days=3, size=1000)` makes a complete recording of 3 days ago, with a file."""
 
     def make(*, days: float = 0, size: int = 100, **fields: Any) -> Recording:
         at = timezone.now() - timedelta(days=days)

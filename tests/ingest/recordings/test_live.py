@@ -20,11 +20,11 @@ from ingest.services import recordings
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, listening
-from tests.ingest.others import ended_process
+from tests.ingest.faults import ended_process
 from tests.ingest.recordings.conftest import files, flv
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
-from tests.server.recording.conftest import send_headers, send_pictures, statuses
+from tests.server.recording.test_recording import send_headers, send_pictures, statuses
 
 Publishing = tuple[RtmpClient, int]
 

@@ -17,13 +17,13 @@ import pytest
 from django.conf import settings
 
 from ingest.contracts import Sample
-from ingest.telemetry import TelemetryWriter, request_flush
+from ingest.telemetry import request_flush
 from ingest.telemetry.lake import SAMPLES, hour_folder
 from ingest.telemetry.reading import Sampled, read_session, read_stream, read_totals
 from ingest.telemetry.series import Series
 from ingest.telemetry.spool import Spool, spool_folder
-from tests.ingest.telemetry.conftest import until, writing
 from tests.ingest.telemetry.records import NOON, sample
+from tests.ingest.telemetry.test_writer import until, writing
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -67,15 +67,16 @@ def test_a_session_comes_back_whole_and_in_order(tmp_path: Path) -> None:
     assert (series.files, series.problems) == (2, [])
 
 
-def test_samples_that_are_only_in_the_spool_are_read(tmp_path: Path, writer: TelemetryWriter) -> None:
-    write(tmp_path, range(30))
-    writer.samples([second(number) for number in range(30, 40)])
-    until(lambda: read(tmp_path).totals.samples == 40)
-    writer.samples([second(40)])
-    until(lambda: read(tmp_path).totals.samples == 41)
-    assert list(spool_folder(tmp_path).glob("*.spool")), "nothing was converted meanwhile"
-    assert request_flush(tmp_path)
-    assert read(tmp_path).totals.samples == 41
+def test_samples_that_are_only_in_the_spool_are_read(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        write(tmp_path, range(30))
+        writer.samples([second(number) for number in range(30, 40)])
+        until(lambda: read(tmp_path).totals.samples == 40)
+        writer.samples([second(40)])
+        until(lambda: read(tmp_path).totals.samples == 41)
+        assert list(spool_folder(tmp_path).glob("*.spool")), "nothing was converted meanwhile"
+        assert request_flush(tmp_path)
+        assert read(tmp_path).totals.samples == 41
 
 
 def test_samples_written_while_the_machines_clock_was_behind_are_read(tmp_path: Path) -> None:

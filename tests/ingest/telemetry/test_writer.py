@@ -1,5 +1,6 @@
 """What is recorded arrives in the lake once, whatever happens to the process."""
 
+import itertools
 import logging
 import os
 import resource
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,10 +23,30 @@ from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flus
 from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
-from tests.ingest.telemetry.conftest import QUICK, until, writing
 from tests.ingest.telemetry.records import NOON, event, sample
+from tests.production.waits import waited_s
+from tests.server_process import wait_for
 
 HOUR_US = 3_600_000_000
+QUICK = Rotation(flush_s=0.01)
+
+
+@contextmanager
+def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK) -> Iterator[TelemetryWriter]:
+    writer = TelemetryWriter(lake, node, rotation=rotation)
+    writer.start()
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
+    with writing(tmp_path) as made:
+        yield made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    wait_for(condition, timeout_s=10, what="the condition holds")
 
 
 def rows(lake: Path, table: str = "samples") -> list[dict[str, object]]:
@@ -396,6 +417,38 @@ def test_many_threads_may_record(tmp_path: Path, writer: TelemetryWriter) -> Non
     assert len(sequences(tmp_path)) == 600
 
 
+def record_numbered(lake: Path, first: int, rotate_s: float) -> None:
+    """Record numbered samples until the process is killed.
+
+    After each sample, print its number, the count of spooled samples, the count of spoolings, and the longest time for
+    which a sample waited to be spooled.
+    """
+    spooled: list[int] = []
+    handed_at: list[float] = []
+    longest, append = 0.0, Spool.append
+
+    def clock() -> float:
+        """Stands still while this process waits for a processor."""
+        return time.monotonic() - waited_s(os.getpid())
+
+    def note(spool: Spool, batch: pa.RecordBatch) -> None:
+        nonlocal longest
+        append(spool, batch)
+        longest = max(longest, clock() - handed_at[sum(spooled)])
+        spooled.append(batch.num_rows)
+
+    Spool.append = note  # type: ignore[assignment, method-assign]
+    writer = TelemetryWriter(lake, "node-a", rotation=Rotation(flush_s=0.02, age_s=rotate_s))
+    writer.start()
+    for sequence in itertools.count(first):
+        handed_at.append(clock())
+        # Every tenth belongs to the next hour, so that each spool becomes two files.
+        writer.samples([sample(sequence, at_us=NOON + (sequence % 10 == 9) * HOUR_US)])
+        sys.stdout.write(f"{sequence} {sum(spooled)} {len(spooled)} {longest}\n")
+        sys.stdout.flush()
+        time.sleep(0.002)
+
+
 @pytest.mark.parametrize("rotate_s", [60.0, 0.0])
 def test_kill_9_loses_at_most_two_seconds_and_duplicates_nothing(tmp_path: Path, rotate_s: float) -> None:
     """Killed again and again while it spools (60) or while it rotates all the time (0): what it spooled is kept, and
@@ -404,8 +457,8 @@ def test_kill_9_loses_at_most_two_seconds_and_duplicates_nothing(tmp_path: Path,
     assert Rotation().flush_s <= 1
     first, owed = 0, set[int]()
     for _ in range(3):
-        command = [sys.executable, "-m", "tests.ingest.telemetry.writing_process", str(tmp_path), str(first)]
-        with subprocess.Popen([*command, str(rotate_s)], stdout=subprocess.PIPE, text=True) as process:
+        program = f"from {__name__} import *; record_numbered(Path({str(tmp_path)!r}), {first}, {rotate_s})"
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             started, times, longest = time.monotonic(), 0, 0.0
             try:

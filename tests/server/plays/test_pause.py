@@ -14,8 +14,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, Stage, Viewer
 from tests.server.conftest import OnStage, Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
-from tests.server.recorded.viewer import Viewer as Watcher
-from tests.server.recorded.viewer import made, record, write
+from tests.server.recorded.conftest import made, record, write
 from tests.server.waiting import becomes, set_deadlines
 
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
@@ -36,7 +35,7 @@ async def test_live_pause_sends_nothing_and_unpause_resumes_at_a_keyframe(app: S
     last = await viewer.sees(camera)
     assert viewer.video == [AVC_HEADER, key_frame(1), key_frame(8)], "at a keyframe, with the headers that it has"
     assert last.timestamp == camera.time, "it is live again"
-    await viewer.client.close()
+    await viewer.close()
     assert (await app.event("rtmp.stop"))["totals"]["dropped_frames"] == 0
 
 
@@ -54,7 +53,7 @@ async def test_unpause_after_a_publisher_change_sends_new_headers_in_rising_time
     await second.send(count=2)
     after = await viewer.sees(second)
     assert viewer.video == [AVC_HEADER, key_frame(1), OTHER_HEADER, second.key_frame]
-    assert [event.payload for event in viewer.client.of(events.AudioReceived)].count(AAC_HEADER) == 2
+    assert [event.payload for event in viewer.of(events.AudioReceived)].count(AAC_HEADER) == 2
     assert after.timestamp > before
     assert viewer.times == sorted(viewer.times)
 
@@ -68,11 +67,11 @@ async def test_receive_false_stops_that_media_kind_until_receive_true(stage: Sta
     await viewer.ask(f"receive{kind}", False)
     await viewer.ask(f"receive{other}", True)  # Its answer tells that the one before was read.
     await viewer.status("NetStream.Seek.Notify")
-    had = len(viewer.client.of(wanted))
+    had = len(viewer.of(wanted))
     await camera.send(count=4)
-    await viewer.client.wait_count(rest, 6)
-    assert len(viewer.client.of(wanted)) == had
-    begin = len(viewer.client.received)
+    await viewer.wait_count(rest, 6)
+    assert len(viewer.of(wanted)) == had
+    begin = len(viewer.received)
     await viewer.ask(f"receive{kind}", True)
     await viewer.status("NetStream.Seek.Notify", after=begin)
     await viewer.status("NetStream.Play.Start", after=begin)
@@ -80,7 +79,7 @@ async def test_receive_false_stops_that_media_kind_until_receive_true(stage: Sta
     await camera.send(key=True)
     await viewer.hear(7)
     await viewer.picture(camera.key_frame)
-    again = [event.payload for event in viewer.client.of(wanted)][had:]
+    again = [event.payload for event in viewer.of(wanted)][had:]
     assert again == ([camera.key_frame] if kind == "Video" else [sound(6), sound(7)]), "at a keyframe"
 
 
@@ -104,7 +103,7 @@ async def test_seek_in_a_live_stream_fails_and_playback_goes_on(stage: Stage) ->
 
 async def test_pause_without_a_play_is_answered_with_an_error(stage: Stage) -> None:
     viewer = await stage.viewer()
-    result = await viewer.call("pause", True, 0.0)
+    result = await viewer.call_on_stream("pause", True, 0.0)
     assert not result.succeeded
     assert result.values[-1]["code"] == "NetStream.InvalidArg"
 
@@ -132,7 +131,7 @@ def player(server: RtmpServer) -> Player:
 
 async def pauses_unread(server: RtmpServer, camera: Camera, viewer: Viewer) -> None:
     """Its client reads nothing any more, and more waits than the kernel takes; then it pauses."""
-    viewer.client.pause_reading()
+    viewer.pause_reading()
     outlet = player(server).connection.outlet
     async with asyncio.timeout(10):
         while not outlet.is_full:
@@ -152,7 +151,7 @@ async def test_paused_live_player_that_reads_nothing_outlives_the_deadlines(
     await asyncio.sleep(1)  # The deadlines are over, and it is not ended.
     set_deadlines(stage.server, **NOT_YET)
     assert not app.connections[1].of("rtmp.stop")
-    viewer.client.resume_reading()
+    viewer.resume_reading()
     await viewer.unpause()
     await viewer.sees(camera)
 
@@ -164,20 +163,20 @@ async def test_paused_recording_player_outlives_the_deadlines_and_loses_nothing(
     clip = made(24, key_bytes=1_000_000)
     record(app, write(tmp_path / "clip.flv", clip))
     server = await serve(**NOT_YET)
-    async with Watcher(port=server.addresses[0][1]) as viewer:
+    async with Viewer(port=server.addresses[0][1]) as viewer:
         await viewer.watch()
         await viewer.wait_for(events.VideoReceived)
         viewer.pause_reading()
         outlet = player(server).connection.outlet
         await becomes(lambda: outlet.is_full)
-        await viewer.command("pause", True, 0.0)
+        await viewer.ask("pause", True, 0.0)
         await becomes(lambda: player(server).paused_since is not None)
         set_deadlines(server, **AT_ONCE)
         await asyncio.sleep(1)  # The deadlines are over, and it is not ended.
         set_deadlines(server, **NOT_YET)
         assert not app.connections[0].of("rtmp.stop")
         viewer.resume_reading()
-        await viewer.command("pause", False, 0.0)
+        await viewer.ask("pause", False, 0.0)
         await viewer.until_over(timeout_s=8)
         assert sorted(viewer.media()) == sorted(clip)  # Sounds overtake a long picture.
 
@@ -199,8 +198,8 @@ async def test_connection_with_a_paused_and_a_playing_stream_is_ended_by_deadlin
     stage = await on_stage(**NOT_YET)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await viewer.pause()
-    await viewer.client.play("cam1")
-    viewer.client.pause_reading()
+    await viewer.play("cam1")
+    viewer.pause_reading()
     set_deadlines(stage.server, ping_answer_s=0.2)
     await app.event("rtmp.stop", connection=1)
     assert not camera.client.closed

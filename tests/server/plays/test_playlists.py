@@ -9,7 +9,8 @@ from ingest.rtmp.messages.control import UserControl
 from tests.server.app import Instance, Message, ScriptedApp
 from tests.server.clients import Stage, Viewer
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.recorded.viewer import made, write
+from tests.server.plays.test_switching import refreshing_camera
+from tests.server.recorded.conftest import made, write
 
 NOT_FOUND = "NetStream.Play.StreamNotFound"
 
@@ -24,7 +25,7 @@ def asked(app: ScriptedApp) -> list[str]:
 
 
 def eofs(viewer: Viewer) -> int:
-    return sum(event.event is UserControl.STREAM_EOF for event in viewer.client.of(events.UserControlReceived))
+    return sum(event.event is UserControl.STREAM_EOF for event in viewer.of(events.UserControlReceived))
 
 
 async def test_playlist_items_play_in_order_each_for_its_duration(app: ScriptedApp, stage: Stage) -> None:
@@ -33,10 +34,10 @@ async def test_playlist_items_play_in_order_each_for_its_duration(app: ScriptedA
     await viewer.ask("play", "two", -1000.0, 80.0, False)
     await one.send(key=True, count=8)
     await viewer.play_status("NetStream.Play.Switch")
-    await viewer.client.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
+    await viewer.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
     await two.send(key=True, count=8)
     await viewer.status("NetStream.Play.Stop")
-    times = [video.timestamp for video in viewer.client.of(events.VideoReceived) if video.payload != AVC_HEADER]
+    times = [video.timestamp for video in viewer.of(events.VideoReceived) if video.payload != AVC_HEADER]
     assert times == [40, 80, 120, 160, 200, 90_040, 90_080], "the media's time, from the first frame on"
     assert viewer.codes == [f"NetStream.Play.{code}" for code in ("Reset", "Start", "Start", "Stop")]
     assert viewer.play_codes == ["NetStream.Play.Switch", "NetStream.Play.Complete"]
@@ -44,7 +45,7 @@ async def test_playlist_items_play_in_order_each_for_its_duration(app: ScriptedA
     await app.wait_until(lambda: len(ends(app)) == 2)
     assert ends(app) == ["completed", "completed"]
     assert asked(app) == ["one", "two"]
-    assert not viewer.client.closed
+    assert not viewer.closed
 
 
 async def test_play_duration_uses_the_unit_that_the_application_sets(app: ScriptedApp, stage: Stage) -> None:
@@ -67,12 +68,12 @@ async def test_a_duration_of_0_is_one_frame(stage: Stage, has_video: bool) -> No
     if has_video:
         await publisher.send_video(stream_id, 5, key_frame(1))
     await viewer.status("NetStream.Play.Stop")
-    media = viewer.client.of(events.VideoReceived) + viewer.client.of(events.AudioReceived)
+    media = viewer.of(events.VideoReceived) + viewer.of(events.AudioReceived)
     assert [event.payload for event in media] == ([AVC_HEADER, key_frame(1)] if has_video else [b"\xaf\x01sound"])
 
 
 async def test_a_duration_of_0_is_the_next_picture_where_none_is_a_keyframe(stage: Stage) -> None:
-    camera = await stage.refreshing_camera("one")
+    camera = await refreshing_camera(stage, "one")
     viewer = await stage.viewer("one", -1000.0, 0.0)
     await viewer.status("NetStream.Play.Start")
     await camera.send(count=2)
@@ -88,7 +89,7 @@ async def test_playlist_goes_on_with_the_next_item_when_the_publisher_leaves(sta
     await one.client.close()
     await viewer.play_status("NetStream.Play.Switch")
     await two.send(key=True)
-    await viewer.client.wait_until(lambda: viewer.video.count(AVC_HEADER) == 2)
+    await viewer.wait_until(lambda: viewer.video.count(AVC_HEADER) == 2)
     assert waiting.codes == ["NetStream.Play.Start"], "who has nothing else waits for it"
 
 
@@ -107,7 +108,7 @@ async def test_missing_items_are_skipped(app: ScriptedApp, stage: Stage) -> None
     for name in ("lost", "gone", "two"):
         await viewer.ask("play", name, -1000.0, -1.0, False)
     await one.send(key=True, count=3)
-    await viewer.client.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
+    await viewer.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
     assert viewer.play_codes == ["NetStream.Play.Switch", NOT_FOUND, NOT_FOUND]
     assert NOT_FOUND not in viewer.codes
     assert asked(app) == ["one", "lost", "gone", "two"]
@@ -130,25 +131,25 @@ async def test_playlist_with_missing_first_items_starts_at_the_first_present_one
     await stage.camera("two")
     viewer = await stage.viewer()
     for number, name in enumerate(("lost", "gone", "two")):
-        viewer.client.protocol.notify("play", name, -1000.0, -1.0, number == 0, stream_id=viewer.stream_id)
+        viewer.protocol.notify("play", name, -1000.0, -1.0, number == 0, stream_id=viewer.stream_id)
         if not at_once:
-            await viewer.client.flush()
+            await viewer.flush()
             missing = min(number + 1, 2)
-            await viewer.client.wait_until(lambda missing=missing: viewer.codes.count(NOT_FOUND) == missing)  # type: ignore[misc]
-    await viewer.client.flush()
+            await viewer.wait_until(lambda missing=missing: viewer.codes.count(NOT_FOUND) == missing)  # type: ignore[misc]
+    await viewer.flush()
     await viewer.status("NetStream.Play.Start")
     assert viewer.codes == [NOT_FOUND, NOT_FOUND, "NetStream.Play.Start"]
     await viewer.pause()
-    assert not viewer.client.closed
+    assert not viewer.closed
 
 
 async def test_playlist_of_missing_items_only_closes_the_connection(app: ScriptedApp, stage: Stage) -> None:
     app.refuse("play", NOT_FOUND, "Not here.", "lost", "gone")
     viewer = await stage.viewer()
     for name in ("lost", "gone"):
-        viewer.client.protocol.notify("play", name, -1000.0, -1.0, False, stream_id=viewer.stream_id)
-    await viewer.client.flush()
-    await viewer.client.wait_closed()
+        viewer.protocol.notify("play", name, -1000.0, -1.0, False, stream_id=viewer.stream_id)
+    await viewer.flush()
+    await viewer.wait_closed()
     assert viewer.codes == [NOT_FOUND, NOT_FOUND]
     assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
 
@@ -156,8 +157,8 @@ async def test_playlist_of_missing_items_only_closes_the_connection(app: Scripte
 async def test_repeated_plays_of_a_missing_name_are_cut_off_after_16_requests(app: ScriptedApp, stage: Stage) -> None:
     app.refuse("play", NOT_FOUND, "Not here.", "lost")
     viewer = await stage.viewer()
-    await viewer.ask_at_once("play", "lost", times=100)
-    await viewer.client.wait_closed()
+    await viewer.ask("play", "lost", times=100)
+    await viewer.wait_closed()
     assert len(asked(app)) == 16
 
 
@@ -166,7 +167,7 @@ async def test_kicked_player_does_not_go_on_with_the_next_playlist_item(app: Scr
     await viewer.ask("play", "two", -1000.0, -1.0, False)
     await viewer.hears(camera)
     await app.node.send({"type": "node.drop", "session_id": stage.plays[0], "reason": "kicked"})
-    await viewer.client.wait_closed()
+    await viewer.wait_closed()
     assert asked(app) == ["one"]
     assert ends(app) == ["kicked"]
 
@@ -192,7 +193,7 @@ def recordings(app: ScriptedApp, tmp_path: Path) -> None:
 
 
 def clip_pictures(viewer: Viewer) -> list[events.VideoReceived]:
-    return [event for event in viewer.client.of(events.VideoReceived) if event.payload in CLIP_KEYS]
+    return [event for event in viewer.of(events.VideoReceived) if event.payload in CLIP_KEYS]
 
 
 async def test_switch_from_live_to_a_recording_and_back_keeps_time_continuous(app: ScriptedApp, stage: Stage) -> None:
@@ -201,20 +202,20 @@ async def test_switch_from_live_to_a_recording_and_back_keeps_time_continuous(ap
     await viewer.hears(camera)
     await viewer.switch("clip", start=1000.0)
     await viewer.play_status(COMPLETE)
-    await viewer.client.wait_until(lambda: len(clip_pictures(viewer)) >= 2)
+    await viewer.wait_until(lambda: len(clip_pictures(viewer)) >= 2)
     assert 60_000 <= clip_pictures(viewer)[0].timestamp < 65_000, "on the live stream's time"
     await viewer.switch("cam")
     live = await viewer.sees(camera)
-    await viewer.client.wait_until(lambda: viewer.play_codes.count(COMPLETE) == 2)
+    await viewer.wait_until(lambda: viewer.play_codes.count(COMPLETE) == 2)
     assert viewer.times == sorted(viewer.times)
     assert live.timestamp < 75_000
-    await viewer.client.close()
+    await viewer.close()
     await app.wait_until(lambda: len(app.stops) == 3)
 
 
 async def test_switch_between_recordings_goes_on_at_the_same_position(stage: Stage) -> None:
     viewer = await stage.viewer("clip", 0.0)
-    await viewer.client.wait_until(lambda: bool(clip_pictures(viewer)))
+    await viewer.wait_until(lambda: bool(clip_pictures(viewer)))
     await viewer.switch("clip-2")
     await viewer.play_status(COMPLETE)
     await viewer.status("NetStream.Play.Stop")
@@ -227,13 +228,13 @@ async def test_playlist_of_live_streams_and_recordings_plays_every_item(app: Scr
     viewer = await stage.viewer()
     plays = (("clip", 0.0, 400.0, True), ("cam", -1000.0, 80.0, False), ("clip", 1000.0, 300.0, False))
     for play in plays:  # In one piece: the clip is sent ahead, and would else be over before there is a next item.
-        viewer.client.protocol.notify("play", *play, stream_id=viewer.stream_id)
-    await viewer.client.flush()
-    await viewer.client.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
+        viewer.protocol.notify("play", *play, stream_id=viewer.stream_id)
+    await viewer.flush()
+    await viewer.wait_until(lambda: viewer.codes.count("NetStream.Play.Start") == 2)
     await camera.send(key=True, count=4)
     await viewer.status("NetStream.Play.Stop")
     assert viewer.play_codes == ["NetStream.Play.Switch", "NetStream.Play.Switch", "NetStream.Play.Complete"]
     assert key_frame(1) in viewer.video
     assert viewer.video.count(AVC_HEADER) >= 3
-    await viewer.client.close()
+    await viewer.close()
     await app.wait_until(lambda: ends(app) == ["completed"] * 3)

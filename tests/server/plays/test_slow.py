@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import ssl
 import tracemalloc
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
 from tests.pure.live.payloads import session
 from tests.server.app import ScriptedApp
-from tests.server.clients import Camera, Viewer, check_a_stuck_player_is_closed, playing, publishing
+from tests.server.clients import At, Camera, Viewer, playing, publishing
 from tests.server.conftest import OnStage, Serve
 from tests.server.media import AVC_HEADER, key_frame, sound
 from tests.server.waiting import set_deadlines
@@ -28,8 +29,8 @@ WRITE_BYTES = ServerConfig(node="").write_high_bytes
 
 def stop_reading(viewer: Viewer) -> None:
     """For good: what its system takes for it is little, too."""
-    viewer.client._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    viewer.client.pause_reading()
+    viewer._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    viewer.pause_reading()
 
 
 def picture(number: int, *, is_key: bool) -> bytes:
@@ -59,17 +60,29 @@ def subscribers(server: RtmpServer) -> tuple[Subscriber, ...]:
     return server.registry.streams["live/cam1"].subscribers
 
 
+async def check_a_stuck_player_is_closed(app: ScriptedApp, at: At, *, tls: ssl.SSLContext | None = None) -> None:
+    """Within some seconds; its publisher goes on. The server's `write_s` should be short."""
+    async with publishing(at, tls=tls) as (publisher, stream_id), playing(at, tls=tls) as stuck:
+        stuck.pause_reading()
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        async with asyncio.timeout(10):
+            while not app.connections[1].of("rtmp.stop"):
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+        assert app.connections[1].of("rtmp.stop")[0]["reason"] == "too_slow"
+        assert not publisher.closed
+
+
 async def test_slow_player_is_warned_and_then_ended_as_too_slow(app: ScriptedApp, on_stage: OnStage) -> None:
     stage = await on_stage(config=CONFIG, write_s=HOUR, linger_s=HOUR)
     camera = await stage.camera("cam1")
     viewer, other = await stage.viewer("cam1"), await stage.viewer("cam1")
-    viewer.client.pause_reading()
+    viewer.pause_reading()
     slow = subscribers(stage.server)[0]
     async with asyncio.timeout(20):
         while len(subscribers(stage.server)) == 2:
             await show(camera, 5)
             await asyncio.sleep(0.005)
-    viewer.client.resume_reading()
+    viewer.resume_reading()
     ended = await viewer.status("NetStream.Play.Failed")
     assert ended.level == "error"
     warned = await viewer.status("NetStream.Play.InsufficientBW")
@@ -89,24 +102,24 @@ async def test_player_that_catches_up_resumes_at_a_keyframe_and_keeps_its_audio(
 ) -> None:
     stage = await on_stage(config={**CONFIG, "queue": QueueLimits(**limit)}, write_s=HOUR)
     camera, viewer, quick = await stage.camera("cam1"), await stage.viewer("cam1"), await stage.viewer("cam1")
-    viewer.client.pause_reading()
+    viewer.pause_reading()
     slow = subscribers(stage.server)[0]
     async with asyncio.timeout(20):
         while slow.sheds < 3:
             await show(camera, 1, sounds=True)
             await quick.hear(camera.number)
     last = camera.number
-    viewer.client.resume_reading()
+    viewer.resume_reading()
     await viewer.hear(last)
     for _ in range(20):
         await show(camera, 1, sounds=True)
         await quick.hear(camera.number)
     await viewer.picture(picture(camera.number - camera.number % 10, is_key=True))
     await viewer.hear(camera.number)
-    await quick.client.wait_until(lambda: len(quick.video) == 1 + camera.number - 9)  # From the first keyframe on.
+    await quick.wait_until(lambda: len(quick.video) == 1 + camera.number - 9)  # From the first keyframe on.
     assert viewer.codes.count("NetStream.Play.InsufficientBW") <= 1
     assert slow.dropped_video > 0
-    await viewer.client.close()
+    await viewer.close()
     assert (await app.event("rtmp.stop", connection=1))["totals"]["dropped_frames"] > 0
     numbers = [int.from_bytes(payload[5:9], "big") for payload in viewer.video if payload != AVC_HEADER]
     for before, after in pairwise(numbers):
@@ -189,7 +202,7 @@ async def test_stuck_player_is_reported_slow_within_seconds_at_a_low_bitrate(
     camera, _other = await stage.camera("cam1"), await stage.viewer("cam1")
     loop, frame = asyncio.get_running_loop(), key_frame(1, KBPS * 125 // 25)
     stuck = await stage.viewer("cam1")
-    stuck.client.pause_reading()
+    stuck.pause_reading()
     began = loop.time()
     for number in range(round(2 * SHOWN_S * 25)):
         await camera.client.send_video(camera.stream_id, 40 * number, frame)

@@ -30,7 +30,7 @@ def told(viewer: Viewer) -> list[str]:
     kinds = {UserControl.STREAM_BEGIN: "begin", UserControl.STREAM_EOF: "eof"}
     return [
         kinds[event.event] if isinstance(event, events.UserControlReceived) else event.code
-        for event in viewer.client.received
+        for event in viewer.received
         if isinstance(event, events.StatusReceived)
         or (isinstance(event, events.UserControlReceived) and event.event in kinds and event.values[0])
     ]
@@ -64,13 +64,13 @@ async def test_stream_end_is_sent_once_and_a_later_publisher_is_played(app: Scri
     assert told(late) == ["begin", START], "who joined after it waits for the next publisher"
     camera = await stage.camera("cam")
     await camera.send(key=True)
-    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    await viewer.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
     await late.hear(1)
     assert told(viewer) == ["begin", START, "eof", ENDED, "begin", AGAIN]
     assert told(late) == ["begin", START]
     await leave(app, stage.server, camera)
     await late.status(ENDED)
-    await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
+    await viewer.wait_until(lambda: told(viewer).count(ENDED) == 2)
 
 
 async def test_publisher_that_returns_in_time_causes_no_stream_end(app: ScriptedApp, on_stage: OnStage) -> None:
@@ -81,7 +81,7 @@ async def test_publisher_that_returns_in_time_causes_no_stream_end(app: Scripted
     set_deadlines(stage.server, end_players_s=0.0)
     await app.next_tick(2)
     await again.send(key=True)
-    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    await viewer.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
     assert told(viewer) == ["begin", START]
 
 
@@ -101,7 +101,7 @@ async def test_paused_player_gets_the_stream_end_and_its_play_is_completed(app: 
     await viewer.pause()
     await leave(app, stage.server, camera)
     await viewer.status(ENDED)
-    await viewer.client.close()
+    await viewer.close()
     ended = await app.event("rtmp.stop", connection=1)
     assert ended["reason"] == "completed"
     assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
@@ -117,7 +117,7 @@ async def test_player_waiting_for_a_stream_of_another_node_is_sent_away(app: Scr
     await app.node.send({"type": "node.elsewhere", "streams": streams})
     status = await waiting.status("NetStream.Play.StreamNotFound")
     assert (status.level, status.description) == ("error", why)
-    await waiting.client.wait_closed()
+    await waiting.wait_closed()
     ended = await app.event("rtmp.stop", connection=2)
     assert (ended["reason"], ended["description"]) == ("elsewhere", why)
     await viewer.hears(camera)

@@ -1,14 +1,16 @@
 """play2 on live streams (section 7.2.2.2): the new one takes the place of the old one at its keyframe."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from ingest.rtmp import events
 from tests.server.app import Instance, Message, ScriptedApp
-from tests.server.clients import Stage, Viewer
+from tests.server.clients import Camera, Stage, Viewer
 from tests.server.conftest import OnStage
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.server.waiting import becomes
 
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
 TRANSITION, COMPLETE = "NetStream.Play.Transition", "NetStream.Play.TransitionComplete"
@@ -21,6 +23,17 @@ async def play2(viewer: Viewer, name: str, transition: str = "switch", **options
 def ends(app: ScriptedApp) -> list[str]:
     """The reason of each play's end."""
     return [stop["reason"] for stop in app.stops]
+
+
+async def refreshing_camera(stage: Stage, name: str, **options: Any) -> Camera:
+    """Add a camera that refreshes its pictures by parts, and has marked no keyframe for long."""
+    camera = await stage.camera(name, **options)
+    await becomes(lambda: f"live/{name}" in stage.server.registry.streams)
+    live = stage.server.registry.streams[f"live/{name}"]
+    live.video(0, inter_frame(0), asyncio.get_running_loop().time() - 20)
+    await camera.send()
+    await becomes(lambda: live.lacks_keyframes)
+    return camera
 
 
 @pytest.mark.parametrize("transition", ["switch", "swap"])
@@ -51,14 +64,14 @@ async def test_play2_switches_at_a_keyframe_with_continuous_timestamps(
     assert key_frame(5) not in viewer.video[began:], "nothing of the old one comes any more"
     assert viewer.times == sorted(viewer.times)
     assert viewer.times[-1] < 25_000, "on the old one's time"
-    frames = [each.timestamp for each in viewer.client.of(events.VideoReceived)][began + 1 :]
+    frames = [each.timestamp for each in viewer.of(events.VideoReceived)][began + 1 :]
     assert [after - frames[0] for after in frames] == [0, 40, 80], "as far apart as they were sent"
     await app.wait_until(lambda: ends(app) == ["completed"])
     assert app.stops[0]["description"] == "The client switched to new."
 
 
 async def test_play2_to_a_stream_without_keyframes_switches_at_the_next_picture(stage: Stage) -> None:
-    old, new = await stage.camera("old"), await stage.refreshing_camera("new", avc=OTHER_HEADER)
+    old, new = await stage.camera("old"), await refreshing_camera(stage, "new", avc=OTHER_HEADER)
     viewer = await stage.viewer("old")
     await old.send(key=True)
     await viewer.switch("new")
@@ -79,7 +92,7 @@ async def test_play2_has_two_play_sessions_until_the_switch_and_one_after_it(app
     await new.send(key=True)
     await viewer.play_status(COMPLETE)
     assert stage.plays == playing[1:]
-    await viewer.client.close()
+    await viewer.close()
     await app.wait_until(lambda: len(ends(app)) == 2)
     assert (app.stops[1]["session_id"], app.stops[1]["totals"]["video_frames"]) == (playing[1], 1)
     assert not stage.server.registry.streams["live/old"].subscribers
@@ -123,7 +136,7 @@ async def test_second_play2_replaces_a_pending_one_with_continuous_timestamps(ap
         back, camera = ("old", old) if count % 2 == 0 else ("last", last)
         await viewer.switch(back)
         await camera.send(key=True)
-        await viewer.client.wait_until(lambda wanted=2 + count: viewer.play_codes.count(COMPLETE) == wanted)  # type: ignore[misc]
+        await viewer.wait_until(lambda wanted=2 + count: viewer.play_codes.count(COMPLETE) == wanted)  # type: ignore[misc]
     assert viewer.times == sorted(viewer.times)
     assert viewer.times[-1] < 5000
 
@@ -178,9 +191,9 @@ async def test_kick_before_the_play2_decision_ends_the_new_play_but_slowness_doe
     camera, viewer = await stage.camera("old"), await stage.viewer("old")
     new = await stage.camera("new")
     await new.send(key=True)
-    other = Viewer(viewer.client)
-    other.stream_id = await viewer.client.create_stream()
-    await other.ask("play", "old")
+    other_id = await viewer.create_stream()
+    viewer.protocol.play(other_id, "old")
+    await viewer.flush()
     await app.wait_until(lambda: len(stage.plays) == 2)
     await play2(viewer, "new")
     await app.wait_until(lambda: bool(answers))
@@ -192,9 +205,9 @@ async def test_kick_before_the_play2_decision_ends_the_new_play_but_slowness_doe
         await app.wait_until(lambda: len(ends(app)) == 2)
         assert set(ends(app)) == {"kicked"}
         await viewer.sees(camera)
-        streams = {event.stream_id for event in viewer.client.of(events.VideoReceived) if len(event.payload) > 60}
+        streams = {event.stream_id for event in viewer.of(events.VideoReceived) if len(event.payload) > 60}
         assert viewer.codes.count("NetStream.Play.Failed") == 2
-        assert streams == {other.stream_id}, "the other one goes on"
+        assert streams == {other_id}, "the other one goes on"
     else:
         await viewer.picture(new.key_frame)
         assert ends(app) == ["too_slow"]
@@ -210,7 +223,7 @@ async def test_old_play_that_ends_during_a_pending_play2_is_followed_by_the_new(
     await new.send(count=1)
     await new.send(key=True)
     await viewer.picture(OTHER_HEADER)
-    await viewer.client.wait_until(lambda: viewer.video[-1] == new.key_frame)
+    await viewer.wait_until(lambda: viewer.video[-1] == new.key_frame)
     assert "NetStream.Play.Stop" not in viewer.codes
     assert viewer.times == sorted(viewer.times)
     assert viewer.times[-1] < 95_000
@@ -241,7 +254,7 @@ async def test_pause_and_receive_audio_false_persist_over_a_play2(stage: Stage) 
     await viewer.picture(key_frame(2))
     assert key_frame(1) not in viewer.video[2:]
     assert OTHER_HEADER in viewer.video
-    heard = [event.payload for event in viewer.client.of(events.AudioReceived)]
+    heard = [event.payload for event in viewer.of(events.AudioReceived)]
     assert [each for each in heard if each != AAC_HEADER] == [sound(1)]
 
 

@@ -1,29 +1,98 @@
 """A stream of another server that is published here: a publisher's session as any other."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from ingest.rtmp import Limits, Message, events
+from ingest.rtmp import Limits, events
+from ingest.rtmp import Message as RtmpMessage
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.chunk_writer import CSID_DATA, encode_message
 from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
+from ingest.server.config import PullSettings
 from ingest.server.pull import NOT_YET
 from tests.certificates import make_pair
 from tests.pure.live.extended import BOTH, SENT, expected
-from tests.server.app import ScriptedApp
+from tests.rtmp_client import DATA
+from tests.server.app import Message, ScriptedApp
 from tests.server.clients import Camera, playing, publishing
-from tests.server.conftest import Serve
+from tests.server.conftest import Serve, serving
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.server.pull.conftest import CREDENTIAL, QUICK, becomes_figures, order, pull
 from tests.server.push.plain_server import STREAM_ID, PlainServer, info
 from tests.server.push.test_failures import redirect_to
+from tests.server.test_publisher_limits import may_be_silent
 from tests.server.test_rtmps import tls
-from tests.server.waiting import becomes, may_be_silent
+from tests.server.waiting import becomes
 
-DATA = 18
+QUICK = PullSettings(
+    begin_s=2.0,
+    first_retry_s=0.05,
+    last_retry_s=0.2,
+    first_refused_s=0.1,
+    last_refused_s=0.2,
+    quiet_s=1.0,
+    answer_s=1.0,
+)
+
+CREDENTIAL = "rk_pullpullpullpullpullpull"
+
+
+def order(to: RtmpServer | int | str, *, source: int = 1, name: str = "cam1", **fields: Any) -> Message:
+    if not isinstance(to, str):
+        to = f"rtmp://127.0.0.1:{to if isinstance(to, int) else to.addresses[0][1]}/live"
+    made = {"source": source, "path": "live/here", "url": to, "name": name, "credential": CREDENTIAL}
+    return made | {"private_allowed": True} | fields
+
+
+async def pull(app: ScriptedApp, *orders: Message) -> None:
+    """These, and no others."""
+    await app.wait_until(lambda: bool(app.nodes))
+    await app.node.send({"type": "node.pull", "sources": list(orders)})
+
+
+async def becomes_figures(app: ScriptedApp, **wanted: Any) -> Message:
+    """Wait for the first tick in which the first pull has these figures."""
+
+    def found() -> list[Message]:
+        each = (tick["pulls"][0] for tick in app.ticks if tick["pulls"])
+        return [figures for figures in each if wanted.items() <= figures.items()]
+
+    await app.wait_until(found)
+    return found()[0]
+
+
+@pytest.fixture
+def app() -> ScriptedApp:
+    """Whatever is pulled is published as live/here."""
+    made = ScriptedApp()
+    made.change("rtmp.publish", path="live/here")
+    return made
+
+
+@pytest.fixture
+def origin_app() -> ScriptedApp:
+    return ScriptedApp()
+
+
+@pytest_asyncio.fixture
+async def serve_origin(origin_app: ScriptedApp) -> AsyncIterator[Serve]:
+    async with serving(origin_app, "origin-1") as start:
+        yield start
+
+
+@pytest_asyncio.fixture
+async def origin(serve_origin: Serve) -> RtmpServer:
+    return await serve_origin()
+
+
+@pytest_asyncio.fixture
+async def server(serve: Serve) -> RtmpServer:
+    """Which pulls."""
+    return await serve(config={"pull": QUICK})
 
 
 async def test_a_stream_of_another_server_is_published_here(
@@ -33,7 +102,7 @@ async def test_a_stream_of_another_server_is_published_here(
     metadata = amf0.encode("onMetaData") + bytes.fromhex("08 000000ff 0001 61 0101 000009")
     async with playing(server, name="here") as player, publishing(origin) as (publisher, stream_id):
         camera = Camera(publisher, stream_id, 0)
-        publisher.protocol.send_message(Message(DATA, 0, stream_id, amf0.encode("@setDataFrame") + metadata))
+        publisher.protocol.send_message(RtmpMessage(DATA, 0, stream_id, amf0.encode("@setDataFrame") + metadata))
         await camera.headers()
         await camera.send(key=True, count=3)
         await pull(app, order(origin, name="cam1?token=abcdefgh"))
@@ -253,7 +322,7 @@ async def test_pull_of_endless_short_data_without_media_fails_as_protocol(app: S
         plain.play_status = info("status", "NetStream.Play.Start", "Go on.")
         await pull(app, order(plain.port))
         await plain.wait_for("play")
-        short = Message(DATA, 0, int(STREAM_ID), amf0.encode("x", None))
+        short = RtmpMessage(DATA, 0, int(STREAM_ID), amf0.encode("x", None))
         for _ in range(1000):
             plain.writers[0].write(encode_message(short, chunk_stream_id=CSID_DATA, chunk_size=128))
         figures = await becomes_figures(app, failure="protocol")

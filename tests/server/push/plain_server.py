@@ -1,9 +1,8 @@
-"""An RTMP server of few words, which answers as a test says: as others do that are not ours."""
+"""A small RTMP server that answers as a test says, like servers other than ours."""
 
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
 from typing import Any, Self
 
 from ingest.rtmp.chunk_reader import ChunkReader
@@ -12,36 +11,36 @@ from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.commands import Command, decode_command, encode_command
-from tests.rtmp_client import NONCE_BYTES
+from tests.rtmp_client import NONCE_BYTES, Changing
 
 STREAM_ID = 5.0
-"""Not the usual one."""
+"""Other servers do not give 1."""
 
 
 def info(level: str, code: str, description: str, **more: Any) -> dict[str, Any]:
     return {"level": level, "code": code, "description": description, **more}
 
 
-class PlainServer:
+class PlainServer(Changing):
     def __init__(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__()
         self._tls = tls
         self.port = port
         self.commands: list[Command] = []
         self.media: list[tuple[int, int, bytes]] = []
-        """Type, timestamp and payload of what came."""
+        """Type, timestamp and payload of received messages."""
         self.fails: set[str] = set()
-        """Commands that are answered by an error."""
+        """Names of commands that it answers with an error."""
         self.connect_answer: dict[str, Any] = {}
         self.connect_error: dict[str, Any] | None = None
         self.begin_status: dict[str, Any] | None = info("status", "NetStream.Publish.Start", "Go on.")
-        """To publish; None: there is no answer."""
+        """The status after a publish. None: it does not answer."""
         self.play_status: dict[str, Any] | None = None
         self.writers: list[asyncio.StreamWriter] = []
         self.chunk_size = 0
         self.reads = asyncio.Event()
-        """Cleared: it takes nothing more."""
+        """While this is cleared, it reads nothing."""
         self.reads.set()
-        self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
@@ -60,21 +59,12 @@ class PlainServer:
 
     async def wait_for(self, name: str) -> Command:
         await self.wait_until(lambda: name in self.names)
-        return next(each for each in self.commands if each.name == name)
-
-    async def wait_until(self, condition: Callable[[], object], timeout_s: float = 5.0) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
+        return self.commands[self.names.index(name)]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
-        handshake, chunks, out = (
-            ServerHandshake(os.urandom(NONCE_BYTES), 0),
-            ChunkReader(DEFAULT_LIMITS),
-            _Writer(writer),
-        )
+        handshake, chunks = ServerHandshake(os.urandom(NONCE_BYTES), 0), ChunkReader(DEFAULT_LIMITS)
+        out = ChunkWriter(compress=False)
         try:
             while await self.reads.wait() and (data := await reader.read(1 << 16)):
                 if not handshake.completed:
@@ -83,7 +73,10 @@ class PlainServer:
                 chunks.feed(data)
                 while found := chunks.read():
                     for type_id, timestamp, _, payload in found:
-                        self._take(out, type_id, timestamp, payload)
+                        if type_id != MessageType.COMMAND_AMF0:
+                            self.media.append((type_id, timestamp, payload))
+                        elif reply := self._reply(decode_command(payload, DEFAULT_LIMITS)):
+                            writer.write(out.encode(encode_command(reply, 0), CSID_COMMAND))
                 chunks.keep()
                 self.chunk_size = chunks.chunk_size
                 self._changed.set()
@@ -92,33 +85,17 @@ class PlainServer:
         finally:
             writer.close()
 
-    def _take(self, out: "_Writer", type_id: int, timestamp: int, payload: bytes) -> None:
-        if type_id != MessageType.COMMAND_AMF0:
-            self.media.append((type_id, timestamp, payload))
-            return
-        command = decode_command(payload, DEFAULT_LIMITS)
+    def _reply(self, command: Command) -> Command | None:
         self.commands.append(command)
-        transaction = command.transaction
         if command.name in self.fails:
-            out.send("_error", transaction, None, info("error", "NetConnection.Call.Failed", "What is that?"))
-        elif command.name == "connect" and self.connect_error is not None:
-            out.send("_error", transaction, None, self.connect_error)
-        elif command.name == "connect":
+            error = info("error", "NetConnection.Call.Failed", "What is that?")
+            return Command("_error", command.transaction, None, [error])
+        if command.name == "connect" and self.connect_error is not None:
+            return Command("_error", command.transaction, None, [self.connect_error])
+        if command.name == "connect":
             said = info("status", "NetConnection.Connect.Success", "Connected.")
-            out.send("_result", transaction, {"fmsVer": "FMS/3,0,1,123", **self.connect_answer}, said)
-        elif command.name == "createStream":
-            out.send("_result", transaction, None, STREAM_ID)
-        elif command.name == "publish" and self.begin_status is not None:
-            out.send("onStatus", 0, None, self.begin_status)
-        elif command.name == "play" and self.play_status is not None:
-            out.send("onStatus", 0, None, self.play_status)
-
-
-class _Writer:
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self._chunks = ChunkWriter(compress=False)
-
-    def send(self, name: str, transaction: float, *values: Any) -> None:
-        message = encode_command(Command(name, transaction, values[0], list(values[1:])), 0)
-        self._writer.write(self._chunks.encode(message, CSID_COMMAND))
+            return Command("_result", command.transaction, {"fmsVer": "FMS/3,0,1,123", **self.connect_answer}, [said])
+        if command.name == "createStream":
+            return Command("_result", command.transaction, None, [STREAM_ID])
+        status = {"publish": self.begin_status, "play": self.play_status}.get(command.name)
+        return None if status is None else Command("onStatus", 0, None, [status])

@@ -16,7 +16,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.push.orders import KEY, QUICK, becomes_state, order, push, url_of
+from tests.server.push.conftest import KEY, QUICK, becomes_state, order, push, url_of
 from tests.server.push.plain_server import PlainServer
 from tests.server.push.test_failures import redirect_to, tcp_server
 from tests.server.test_rtmps import tls

@@ -15,7 +15,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, Stage, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.push.orders import KEY, QUICK, becomes_state, changes, only_push, order, push
+from tests.server.push.conftest import KEY, QUICK, becomes_state, changes, only_push, order, push
 from tests.server.push.plain_server import PlainServer, info
 from tests.server.test_relaying import HEVC_HEADER
 from tests.server.waiting import becomes
@@ -181,7 +181,7 @@ async def test_a_target_that_is_too_slow_costs_players_nothing(app: ScriptedApp,
     server = await serve(config={"push": QUICK, "queue": limits})
     async with PlainServer() as slow, Stage(server) as stage:
         camera = await stage.camera("cam1")
-        player = (await stage.viewer("cam1")).client
+        player = await stage.viewer("cam1")
         await camera.send(key=True)
         await push(app, order(slow.port))
         await becomes_state(app, "live")

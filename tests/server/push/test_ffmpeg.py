@@ -10,7 +10,7 @@ from tests.background import free_port
 from tests.media import is_run_of, make_clip, of_kind, read_packets
 from tests.server.app import ScriptedApp
 from tests.server.clients import programs
-from tests.server.push.orders import KEY, becomes_state, order, push
+from tests.server.push.conftest import KEY, becomes_state, order, push
 from tests.tools import require_tool
 
 pytestmark = pytest.mark.clients

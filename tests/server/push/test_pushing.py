@@ -10,7 +10,7 @@ from tests.pure.live.extended import MULTITRACK, SENT, expected
 from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, Stage, playing, publishing
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.server.push.orders import KEY, becomes_state, changes, only_push, order, push
+from tests.server.push.conftest import KEY, becomes_state, changes, only_push, order, push
 from tests.server.push.plain_server import PlainServer
 from tests.server.test_relaying import HEVC_HEADER
 from tests.server.waiting import becomes

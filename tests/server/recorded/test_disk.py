@@ -4,6 +4,8 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,25 @@ from ingest.server.vod import library, playback
 from ingest.server.vod.flv_source import FlvSource, Span, read_info
 from ingest.server.vod.library import READING_THREADS, Library, ReadAhead
 from tests.server.app import ScriptedApp
+from tests.server.clients import Viewer
 from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.recorded.viewer import CLIP, Viewer, hanging, made, record, write
+from tests.server.recorded.conftest import CLIP, made, record, write
 from tests.server.waiting import becomes, set_deadlines
 
 MIB = 1024 * 1024
+
+
+@contextmanager
+def hanging(library: Library) -> Iterator[threading.Event]:
+    """Hold all threads that read files until the event is set, or the block ends."""
+    gives = threading.Event()
+    try:
+        for _ in range(READING_THREADS):
+            library.submit(lambda: bool(gives.wait(20)))
+        yield gives
+    finally:
+        gives.set()
 
 
 async def failed(viewer: Viewer, app: ScriptedApp) -> tuple[str, str]:
@@ -57,7 +72,7 @@ async def test_play_of_an_unreadable_file_ends_with_a_reason_that_hides_its_path
 ) -> None:
     record(app, broken.parent / name)
     await viewer.watch()
-    await viewer.until_code(code)
+    await viewer.status(code)
     assert viewer.media() == [message for message in CLIP if message[1] < 3000 and name == broken.name]
     assert said in (await failed(viewer, app))[1]
     assert str(broken.parent) not in viewer.of(events.StatusReceived)[-1].description
@@ -71,7 +86,7 @@ async def test_play_of_a_file_truncated_meanwhile_ends_as_invalid_structure(
     await viewer.begin(1000)
     os.truncate(clip, 2 * MIB)
     await viewer.hurry()
-    await viewer.until_code("NetStream.Play.FileStructureInvalid")
+    await viewer.status("NetStream.Play.FileStructureInvalid")
     assert "had" in (await failed(viewer, app))[1]
 
 
@@ -116,7 +131,7 @@ async def test_play_from_a_disk_that_hangs_at_the_start_fails_after_the_deadline
             await viewer.watch()
             await viewer.wait_until(lambda: "STREAM_DRY" in viewer.story(), 15)
             set_deadlines(server, disk_s=0.5)
-            await viewer.until_code("NetStream.Play.Failed")
+            await viewer.status("NetStream.Play.Failed")
             assert viewer.story()[-3:] == ["STREAM_DRY", "STREAM_EOF", "NetStream.Play.Failed"]
             assert "Nothing came from the disk" in (await failed(viewer, app))[1]
 

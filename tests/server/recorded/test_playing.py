@@ -10,11 +10,12 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
+from tests.rtmp_client import AUDIO, VIDEO
 from tests.server.app import ScriptedApp
-from tests.server.clients import publishing
+from tests.server.clients import Made, Viewer, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
-from tests.server.recorded.viewer import AUDIO, CLIP, VIDEO, Made, Viewer, made, plays, record, write
+from tests.server.recorded.conftest import CLIP, made, record, write
 from tests.server.waiting import becomes
 
 MIB = 1024 * 1024
@@ -84,7 +85,9 @@ async def test_play_restricted_to_the_recording_does_not_get_the_live_stream(
     port: int, viewer: Viewer, app: ScriptedApp, clip: Path
 ) -> None:
     async with publishing(port, AVC_HEADER, key_frame(77), name="clip"):
-        plays(app, {"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True})
+        app.change(
+            "rtmp.play", recording={"recording": 1, "name": "clip", "file": str(clip), "duration_ms": 0, "alone": True}
+        )
         await viewer.watch_all(start=-2)
         assert "STREAM_IS_RECORDED" in viewer.story()
         assert key_frame(77) not in [payload for _, _, payload in viewer.media()]
@@ -104,9 +107,9 @@ async def test_play_live_only_or_without_a_recording_waits_for_the_publisher(
     port: int, viewer: Viewer, app: ScriptedApp, is_there: bool, start: float
 ) -> None:
     if not is_there:
-        plays(app, None)
+        app.change("rtmp.play", recording=None)
     await viewer.watch(start=start)
-    await viewer.until_code("NetStream.Play.Start")
+    await viewer.status("NetStream.Play.Start")
     async with publishing(port, key_frame(77), name="clip"):
         await viewer.wait_count(events.VideoReceived, 1)
     assert [payload for *_, payload in viewer.media()] == [key_frame(77)]
@@ -128,7 +131,7 @@ async def test_live_stream_and_recording_on_one_connection_arrive_intact(
     frames = [key_frame(number, 5000) for number in range(200)]
     async with publishing(port, AVC_HEADER, name="cam") as (publisher, source), Viewer(port=port) as viewer:
         await viewer.watch("cam", start=-1)
-        await viewer.until_code("NetStream.Play.Start")
+        await viewer.status("NetStream.Play.Start")
         live = viewer.stream_id
         viewer.stream_id = await viewer.create_stream()
         viewer.protocol.play(viewer.stream_id, "clip", 0)
@@ -187,7 +190,7 @@ async def test_control_comes_between_the_chunks_of_a_long_frame(
     viewer.stream_id = await viewer.create_stream()
     viewer.protocol.play(viewer.stream_id, "clip", 0)
     await viewer.hurry()
-    await viewer.until_code("NetStream.Play.Start")
+    await viewer.status("NetStream.Play.Start")
     viewer.pause_reading()
     connection: Any = next(iter(server.connections))
     await becomes(lambda: connection.outlet.is_full)
@@ -234,7 +237,7 @@ async def test_recording_files_are_closed_when_their_players_leave(port: int, ap
         await viewer.begin(500)
     assert open_files() == 4
     await viewers[0].delete_stream(viewers[0].stream_id)
-    await viewers[1].command("closeStream")
+    await viewers[1].ask("closeStream")
     viewers[2].abort()
     await becomes(lambda: open_files() == 1)
     await viewers[3].close()
@@ -257,7 +260,7 @@ async def test_recording_player_is_counted_in_the_nodes_figures(viewer: Viewer, 
 async def test_recording_play_ended_by_an_operator_is_reported_as_kicked(viewer: Viewer, app: ScriptedApp) -> None:
     await viewer.begin(500)
     await app.connections[0].send({"type": "rtmp.close", "reason": "kicked"})
-    await viewer.until_code("NetStream.Play.Failed")
+    await viewer.status("NetStream.Play.Failed")
     await viewer.close()
     assert (await app.event("rtmp.stop"))["reason"] == "kicked"
 

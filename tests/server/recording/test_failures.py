@@ -16,14 +16,21 @@ from ingest.live import QueueLimits
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.rtmp_client import RtmpClient
+from tests.server.app import ScriptedApp
 from tests.server.clients import playing
+from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.recording.conftest import Recorded, media, send_pictures, statuses
+from tests.server.recording.test_recording import Recorded, media, send_pictures, statuses
 from tests.server.waiting import becomes
 
 FULL = "NetStream.Record.DiskQuotaExceeded"
 NO_ACCESS = "NetStream.Record.NoAccess"
 FAILED = "NetStream.Record.Failed"
+
+
+@pytest.fixture
+def recorded(app: ScriptedApp, serve: Serve, tmp_path: Path) -> Recorded:
+    return Recorded(app, serve, tmp_path / "recordings")
 
 
 class OnAir:

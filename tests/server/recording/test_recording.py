@@ -1,17 +1,19 @@
 """What is recorded of a publisher: by real connections, read back from the files."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ingest.flv import read_index
+from ingest.flv import Tag, TagReader, read_index
 from ingest.flv.recording import RecordingFile, Report
 from ingest.live.message import SharedMessage
 from ingest.rtmp import events
+from ingest.server import RtmpServer
 from ingest.server.config import QUEUE, RecordingSettings
 from ingest.server.recorder import Recorder, Recorders
 from ingest.server.recording_writer import Order, Recording
@@ -19,21 +21,95 @@ from tests.pure.flv.files import media as flv_media
 from tests.pure.flv.files import written
 from tests.pure.live import payloads
 from tests.pure.live.payloads import START_WALL, inter, keyframe, make_stream, publisher
-from tests.rtmp_client import RtmpClient
-from tests.server.app import Message
-from tests.server.clients import publishing
+from tests.rtmp_client import AUDIO, VIDEO, RtmpClient
+from tests.server.app import Instance, Message, ScriptedApp
+from tests.server.clients import Made, publishing
+from tests.server.conftest import Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.server.recording.conftest import (
-    AUDIO,
-    VIDEO,
-    Recorded,
-    media,
-    send_headers,
-    send_pictures,
-    statuses,
-    tags_of,
-)
 from tests.server.waiting import becomes, within
+
+
+class Recorded:
+    """A server that records into `folder`, and the events that its application received about it."""
+
+    def __init__(self, app: ScriptedApp, serve: Serve, folder: Path) -> None:
+        self.app = app
+        self.folder = folder
+        self._serve = serve
+        self.server: RtmpServer | None = None
+        self.order: dict[str, str] = {"mode": "record", "file": ""}
+        """The order to record the next publisher."""
+        self._told: list[Message] = []
+        app.on |= {"rtmp.publish": self._accept, "rtmp.record": self._hear, "node.record": self._hear}
+
+    async def _accept(self, instance: Instance, event: Message) -> Message:
+        return await self.app.accept_publish(instance, event) | {"record": self.order}
+
+    async def _hear(self, _instance: Instance, event: Message) -> None:
+        self._told.append(event)
+
+    async def serve(self, *, config: dict[str, Any] | None = None, **settings: Any) -> RtmpServer:
+        quick = RecordingSettings(folder=self.folder, gather_s=0.02, min_free_bytes=0)
+        self.server = await self._serve(config={"recording": replace(quick, **settings), **(config or {})})
+        return self.server
+
+    @asynccontextmanager
+    async def session(
+        self, kind: str = "record", *, name: str = "cam1", **settings: Any
+    ) -> AsyncIterator[tuple[RtmpClient, int]]:
+        """Yield a publisher that has sent its headers, on the running server or on one with these settings."""
+        async with publishing(self.server or await self.serve(**settings), name=name, kind=kind) as (client, stream_id):
+            await send_headers(client, stream_id)
+            yield client, stream_id
+
+    def told(self, state: str = "") -> list[Message]:
+        """Return the events of a state, by default of all but "over"."""
+        return [event for event in self._told if event["state"] == state or (not state and event["state"] != "over")]
+
+    async def until(self, state: str, count: int = 1) -> list[Message]:
+        await self.app.wait_until(lambda: len(self.told(state)) >= count)
+        return self.told(state)
+
+    def files(self) -> list[Path]:
+        return sorted(path for path in self.folder.rglob("*") if path.is_file())
+
+    def tags(self, event: Message) -> list[Tag]:
+        return tags_of(self.folder / event["file"])
+
+
+def tags_of(path: Path) -> list[Tag]:
+    reader = TagReader()
+    with path.open("rb") as stream:
+        found = list(reader.read(stream))
+    assert not reader.is_truncated
+    return found
+
+
+def media(tags: Sequence[Tag]) -> Made:
+    return [(tag.type_id, tag.timestamp, tag.payload) for tag in tags if tag.type_id in (AUDIO, VIDEO)]
+
+
+async def send_headers(client: RtmpClient, stream_id: int) -> None:
+    await client.send_metadata(stream_id, {"width": 320.0, "encoder": "a test"})
+    await client.send_video(stream_id, 0, AVC_HEADER)
+    await client.send_audio(stream_id, 0, AAC_HEADER)
+
+
+async def send_pictures(client: RtmpClient, stream_id: int, start_ms: int, count: int, *, gop: int = 5) -> None:
+    """A picture and a sound each 40 ms, numbered from 0."""
+    for number in range(count):
+        picture = inter_frame(number) if number % gop else key_frame(number)
+        await client.send_video(stream_id, start_ms + 40 * number, picture)
+        await client.send_audio(stream_id, start_ms + 40 * number + 10, sound(number))
+
+
+def statuses(client: RtmpClient) -> list[tuple[str, str]]:
+    return [(event.level, event.code) for event in client.of(events.StatusReceived)]
+
+
+@pytest.fixture
+def recorded(app: ScriptedApp, serve: Serve, tmp_path: Path) -> Recorded:
+    return Recorded(app, serve, tmp_path / "recordings")
 
 
 async def publish(

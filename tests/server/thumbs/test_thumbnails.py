@@ -21,7 +21,7 @@ from tests.rtmpweb.processes import children, command
 from tests.server.app import ScriptedApp
 from tests.server.clients import programs
 from tests.server.conftest import Serve
-from tests.server.thumbs import clips
+from tests.server.thumbs import test_decoder as decoding
 
 SETTINGS = ThumbnailSettings(share=1.0, per_s=10, picture_s=30.0)
 
@@ -220,8 +220,8 @@ async def test_stream_published_by_ffmpeg_gets_correct_thumbnails(serve: Serve, 
         first = app.node.of("node.thumbnail")[0]
         assert first["path"] == "live/bars"
         assert first["session_id"] == "publish-1"
-        assert clips.picture(first["image"]).shape == (180, 320, 3)
-        assert clips.shows_bars(first["image"]), clips.bars_of(first["image"])
+        assert decoding.picture(first["image"]).shape == (180, 320, 3)
+        assert decoding.shows_bars(first["image"]), decoding.bars_of(first["image"])
         await app.node.send({"type": "node.watch", "paths": ["live/bars"]})
         await app.wait_until(lambda: len(app.node.of("node.thumbnail")) == 3, 10)
         times = [event["at_ms"] for event in app.node.of("node.thumbnail")]

@@ -1,1 +1,0 @@
-"""The media listener, driven by sockets."""

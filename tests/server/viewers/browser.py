@@ -1,10 +1,9 @@
-"""What a viewer's program does, in asyncio: a request by HTTP, or a WebSocket, and the FLV that comes of it."""
+"""Viewers by HTTP and by WebSocket, and the FLV that they receive."""
 
-import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from typing import Any
 
 import h11
 from wsproto import ConnectionType, WSConnection
@@ -13,58 +12,23 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Reje
 
 from ingest.flv.tags import Tag, TagReader
 from ingest.server import RtmpServer
-from tests.rtmp_client import NEVER_FULL
+from tests.rtmp_client import Client
+from tests.server.clients import At
 
 
-class Browser:
-    """What viewers by HTTP and by WebSocket have in common. `tags` grow as they come; `closed`: by the server."""
+class Browser(Client):
+    """Base class of viewers. They collect FLV tags in `tags`."""
 
-    def __init__(self, at: int | RtmpServer) -> None:
-        self.port = at if isinstance(at, int) else at.bound["http"][0][1]
+    request: bytes
+
+    def __init__(self, at: At) -> None:
+        super().__init__(port=at.bound["http"][0][1] if isinstance(at, RtmpServer) else at)
         self.status = 0
         self.tags: list[Tag] = []
-        self.closed = False
-        self._reader_of_tags = TagReader()
-        self._changed = asyncio.Event()
+        self._tag_reader = TagReader()
 
-    def _request(self) -> bytes:
-        raise NotImplementedError
-
-    def _take(self, data: bytes) -> None:
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
-        self.writer.write(self._request())
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._reading.cancel()
-        self.writer.close()
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
-
-    async def _read(self) -> None:
-        with contextlib.suppress(OSError, h11.RemoteProtocolError):
-            while data := await self.reader.read(1 << 16):
-                self._take(data)
-                self._changed.set()
-        self.closed = True
-        self._changed.set()
-
-    def pause_reading(self) -> None:
-        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-    def resume_reading(self) -> None:
-        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
-
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                assert not self.closed, f"closed after {self.status}"
-                self._changed.clear()
-                await self._changed.wait()
+    def to_send(self) -> bytes:
+        return self.request
 
     async def wait_accepted(self) -> None:
         await self.wait_until(lambda: self.status in (200, 101))
@@ -73,28 +37,21 @@ class Browser:
         await self.wait_until(lambda: len(self.tags) >= count)
         return self.tags
 
-    async def wait_closed(self) -> None:
-        await self.wait_until(lambda: self.closed)
-
 
 class Viewer(Browser):
-    """One request by HTTP. `status`, `headers` and `body` grow as they come; `over`: its end was received."""
+    """A viewer by HTTP. `over` is True once the response has ended."""
 
-    def __init__(
-        self, at: int | RtmpServer, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, at: At, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> None:
         super().__init__(at)
         given = [("Host", f"127.0.0.1:{self.port}"), ("User-Agent", "tests/1"), *(headers or {}).items()]
-        self.request = h11.Request(method=method, target=target, headers=given)
         self.headers: dict[str, str] = {}
         self.body = bytearray()
         self.over = False
         self._h11 = h11.Connection(h11.CLIENT)
+        self.request = self._h11.send(h11.Request(method=method, target=target, headers=given))
+        self.request += self._h11.send(h11.EndOfMessage())
 
-    def _request(self) -> bytes:
-        return self._h11.send(self.request) + self._h11.send(h11.EndOfMessage())
-
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         if self.over:
             return
         self._h11.receive_data(data)
@@ -105,81 +62,59 @@ class Viewer(Browser):
             elif isinstance(event, h11.Data):
                 self.body += event.data
                 if self.status == 200 and self.headers.get("content-type") == "video/x-flv":
-                    self.tags += self._reader_of_tags.feed(bytes(event.data))
-            elif isinstance(event, h11.EndOfMessage):
-                self.over = True
-                return
+                    self.tags += self._tag_reader.feed(bytes(event.data))
             else:
+                self.over = isinstance(event, h11.EndOfMessage)
                 return
 
     @property
     def detail(self) -> str:
-        found: str = json.loads(self.body)["detail"]
-        return found
+        return str(json.loads(self.body)["detail"])
 
 
-async def ask(at: int | RtmpServer, target: str, **options: Any) -> Viewer:
-    """A request whose response ends."""
+async def ask(at: At, target: str, **options: Any) -> Viewer:
+    """Send a request and read its response to the end."""
     async with Viewer(at, target, **options) as viewer:
         await viewer.wait_closed()
     return viewer
 
 
-async def exchange(port: int, sent: bytes) -> bytes:
-    """What comes back until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(sent)
-        async with asyncio.timeout(5):
-            return await reader.read(-1)
-    finally:
-        writer.close()
-
-
 class SocketViewer(Browser):
-    """A WebSocket: `messages` and the tags in them, or the `status` of a refusal; `close_code` at its end."""
+    """A viewer by WebSocket."""
 
-    def __init__(self, at: int | RtmpServer, target: str, *, origin: str = "") -> None:
+    def __init__(self, at: At, target: str, *, origin: str = "") -> None:
         super().__init__(at)
-        self.target, self.origin = target, origin
         self.refusal = bytearray()
-        self.messages: list[bytes] = []
         self.close_code: int | None = None
         self.ws = WSConnection(ConnectionType.CLIENT)
         self._message = bytearray()
+        extra = [(b"Origin", origin.encode())] if origin else []
+        self.request = self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=target, extra_headers=extra))
 
-    def _request(self) -> bytes:
-        extra = [(b"Origin", self.origin.encode())] if self.origin else []
-        return self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra))
-
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         self.ws.receive_data(data)
         for event in self.ws.events():
-            self._take_event(event)
-
-    def _take_event(self, event: object) -> None:
-        if isinstance(event, AcceptConnection):
-            self.status = 101
-        elif isinstance(event, RejectConnection):
-            self.status = event.status_code
-        elif isinstance(event, RejectData):
-            self.refusal += event.data
-        elif isinstance(event, BytesMessage):
-            self._message += event.data
-            if event.message_finished:
-                message = bytes(self._message)
-                self._message.clear()
-                self.messages.append(message)
-                self.tags += self._reader_of_tags.feed(message)
-        elif isinstance(event, CloseConnection):
-            self.close_code = int(event.code)
-            if self.ws.state is ConnectionState.REMOTE_CLOSING:
-                self.writer.write(self.ws.send(event.response()))
+            match event:
+                case AcceptConnection():
+                    self.status = 101
+                case RejectConnection():
+                    self.status = event.status_code
+                case RejectData():
+                    self.refusal += event.data
+                case BytesMessage():
+                    self._message += event.data
+                    if event.message_finished:
+                        self.tags += self._tag_reader.feed(bytes(self._message))
+                        self._message.clear()
+                case CloseConnection():
+                    self.close_code = int(event.code)
+                    if self.ws.state is ConnectionState.REMOTE_CLOSING:
+                        self._writer.write(self.ws.send(event.response()))
 
 
 @contextlib.asynccontextmanager
-async def both(at: int | RtmpServer, target: str, tags: int = 0) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
-    """One viewer by HTTP and one by WebSocket of the same stream, which have been accepted and sent so many tags."""
+async def both(at: At, target: str, tags: int = 0) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
+    """Yield a viewer by HTTP and one by WebSocket of the same stream, once they have this many tags."""
     async with Viewer(at, target) as by_http, SocketViewer(at, target) as by_socket:
         for viewer in (by_http, by_socket):
             await viewer.wait_accepted()

@@ -1,4 +1,4 @@
-"""A server with a media listener, and somebody who publishes."""
+"""A server with a media listener, and a publisher."""
 
 from collections.abc import AsyncIterator
 
@@ -12,7 +12,7 @@ from tests.server.conftest import Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, key_frame
 
 PAGE = "https://page.example"
-"""From where playing is allowed."""
+"""The origin of pages that may play."""
 
 
 @pytest_asyncio.fixture
@@ -27,7 +27,7 @@ def media_port(server: RtmpServer) -> int:
 
 @pytest_asyncio.fixture
 async def publisher(port: int) -> AsyncIterator[RtmpClient]:
-    """It publishes live/cam1 on message stream 1, and has sent its headers."""
+    """A publisher of live/cam1 on message stream 1 that has sent its headers."""
     async with publishing(port, AVC_HEADER) as (client, stream_id):
         assert stream_id == 1
         await client.send_audio(1, 0, AAC_HEADER)

@@ -11,7 +11,7 @@ from ingest.server.media.live_viewer import file_start
 from tests.server.app import ScriptedApp
 from tests.server.conftest import Serve
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.server.recorded.viewer import hanging
+from tests.server.recorded.test_disk import hanging
 from tests.server.viewers.browser import SocketViewer, Viewer, ask
 from tests.server.waiting import becomes
 

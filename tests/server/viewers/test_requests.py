@@ -17,7 +17,8 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import publishing
 from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.viewers.browser import SocketViewer, Viewer, ask, exchange
+from tests.server.test_faults import raw
+from tests.server.viewers.browser import SocketViewer, Viewer, ask
 from tests.server.viewers.conftest import PAGE
 from tests.server.waiting import becomes, set_deadlines
 
@@ -27,6 +28,14 @@ UPGRADE = (
     "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+
+
+async def exchange(port: int, sent: bytes) -> bytes:
+    """Send bytes and return what comes back until the server closes."""
+    async with raw(port) as (reader, writer):
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            return await reader.read(-1)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +310,7 @@ async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: Scrip
     for kind in (Viewer, SocketViewer):
         async with kind(media_port, CAM) as viewer:
             await viewer.wait_accepted()
-            viewer.writer.write(bytes.fromhex("81fe0400") + bytes(1028) + bytes.fromhex("818000000000") * 5000)
+            viewer._writer.write(bytes.fromhex("81fe0400") + bytes(1028) + bytes.fromhex("818000000000") * 5000)
             assert (await app.event("rtmp.stop"))["reason"] == "protocol_error"
 
 
@@ -323,7 +332,7 @@ async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(s
 async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApp) -> None:
     async with SocketViewer(media_port, CAM) as viewer:
         await viewer.wait_accepted()
-        viewer.writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
+        viewer._writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
         await viewer.wait_until(lambda: viewer.close_code == 1000)
     assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"
 
