@@ -10,13 +10,15 @@ from ingest.rtmp.amf import Amf3
 from ingest.rtmp.amf.amf0 import encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
 from tests.pure.flv import files
-from tests.pure.rtmp import chunk_vectors, memory
-from tests.pure.rtmp.amf0 import vectors as amf0_vectors
-from tests.pure.rtmp.amf3 import vectors as amf3_vectors
-from tests.pure.rtmp.media import vectors as media_vectors
+from tests.pure.rtmp import test_chunk_reader as chunk_vectors
+from tests.pure.rtmp.amf0 import test_amf0 as amf0_vectors
+from tests.pure.rtmp.amf3 import test_amf3 as amf3_vectors
+from tests.pure.rtmp.media import test_media as media_vectors
 from tests.pure.rtmp.messages import test_aggregate as aggregate_vectors
-from tests.pure.rtmp.messages import vectors as message_vectors
-from tests.pure.rtmp.messages import vectors as object_vectors
+from tests.pure.rtmp.messages import test_messages as message_vectors
+from tests.pure.rtmp.messages import test_shared_object as object_vectors
+from tests.pure.rtmp.test_conversations import VALUES
+from tests.pure.rtmp.test_conversations import messages as messages_with
 from tests.recordings import NAMES, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
@@ -43,7 +45,7 @@ def amf0_values() -> Iterator[bytes]:
 
 def amf3_values() -> Iterator[bytes]:
     yield from data_of(amf3_vectors)
-    yield from (make(AMPLIFIED_BYTES) for make in memory.VALUES.values())
+    yield from (make(AMPLIFIED_BYTES) for make in VALUES.values())
 
 
 def commands() -> Iterator[bytes]:
@@ -51,8 +53,8 @@ def commands() -> Iterator[bytes]:
         vector.payload for vector in (*message_vectors.COMMANDS, *message_vectors.DATA, *message_vectors.ONE_WAY)
     )
     yield from (payload for _, _, payload in message_vectors.REFUSED)
-    for make in memory.VALUES.values():
-        yield from (message.payload for message in memory.messages(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
+    for make in VALUES.values():
+        yield from (message.payload for message in messages_with(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
     for read in (from_client, from_server):
         for name in NAMES:
             messages = (message.payload for message in decoded(read(name)) if message.type_id in (15, 17, 18, 20))

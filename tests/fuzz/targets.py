@@ -27,7 +27,7 @@ from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shar
 from tests.fuzz import connections, seeds
 from tests.fuzz.target import LIMITS, Target, pieces
 from tests.pure.flv.files import HEADER, KEY, VIDEO, shape
-from tests.pure.rtmp.media.writing import write_audio, write_video
+from tests.pure.rtmp.media.test_media import write_audio, write_video
 from tests.pure.rtmp.memory import held_bytes, reader_bytes
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
 from tests.pure.rtmp.replay import read_chunks

@@ -15,7 +15,7 @@ from ingest.live.gop_cache import Keyframe
 from ingest.rtmp.media import ExtendedVideo, Track, read_video, write_video
 from ingest.rtmp.media_tags import LegacyVideo, MultitrackType
 from tests.pure.live.payloads import make_stream, publisher
-from tests.pure.rtmp.media.writing import write_legacy_video
+from tests.pure.rtmp.media.test_media import write_legacy_video
 
 MOST = 4 << 20
 
