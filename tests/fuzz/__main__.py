@@ -63,7 +63,7 @@ def fuzz(name: str, target: Target, given: Any) -> int:
         begin = Path(temporary) / "seeds"
         begin.mkdir()
         for number, data in enumerate(target.seeds()):
-            (begin / f"{number:04}").write_bytes(data[: target.longest])
+            (begin / f"{number:04}").write_bytes(data[: target.max_input_bytes])
         log = Path(temporary) / "log"
         child = os.fork()
         if child == 0:
@@ -112,7 +112,7 @@ def run(target: Target, folder: Path, begin: Path, log: Path, given: Any) -> Non
         sys.argv[0],
         *limit,
         f"-seed={SEED}",
-        f"-max_len={target.longest}",
+        f"-max_len={target.max_input_bytes}",
         f"-timeout={ENDLESS}",
         f"-rss_limit_mb={MEMORY_MB}",
         f"-artifact_prefix={folder / 'finds'}/",

@@ -8,7 +8,7 @@ from typing import Any
 from ingest.flv.metadata import encode_metadata
 from ingest.rtmp.amf import Amf3
 from ingest.rtmp.amf.amf0 import encode
-from tests.fuzz.connections import ACCEPTED, ASKED, record
+from tests.fuzz.target import ACCEPTED, ASKED, record
 from tests.pure.flv import files
 from tests.pure.rtmp import test_chunk_reader as chunk_vectors
 from tests.pure.rtmp.amf0 import test_amf0 as amf0_vectors

@@ -14,7 +14,16 @@ from ingest.mp4.frames import scan_frames
 from ingest.mp4.limits import Mp4Limits, Unplayable
 from ingest.mp4.movie import MDAT_HEADER_BYTES, movie_head
 from ingest.mp4.timing import timing_of
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp import (
+    ClientConnection,
+    LimitExceeded,
+    Limits,
+    LocalProtocolError,
+    Message,
+    RemoteProtocolError,
+    encode_message,
+    events,
+)
 from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3, amf3_decoder, amf3_encoder
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.codecs import audio_config, video_config
@@ -24,15 +33,17 @@ from ingest.rtmp.media import read_audio, read_video
 from ingest.rtmp.messages import decode_aggregate
 from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
-from tests.fuzz import connections, seeds
-from tests.fuzz.target import LIMITS, Target, pieces
+from tests.fuzz import seeds
+from tests.fuzz.target import ACCEPTED, LIMITS, Target, pieces
 from tests.pure.flv.files import HEADER, KEY, VIDEO, shape
 from tests.pure.rtmp.media.test_media import write_audio, write_video
-from tests.pure.rtmp.memory import held_bytes, reader_bytes
-from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
-from tests.pure.rtmp.replay import read_chunks
+from tests.pure.rtmp.memory import connection_bytes, held_bytes, reader_bytes
+from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
+from tests.pure.rtmp.replay import Replay, client_after, follow, outcome, read_chunks, serve, server_after
 from tests.rtmp_client import decode_all, encode_aggregate
+from tests.rtmpdecode import HANDSHAKE_BYTES
 
+SET_CHUNK_SIZE = 1
 MP4_LIMITS: Final = Mp4Limits(frames=200, tracks=3, configurations=3, changes=8)
 
 
@@ -98,13 +109,11 @@ def goes_on(data: bytes, index: FlvIndex) -> None:
 # --- Chunk stream ---
 
 
-def reader_is_within(reader: ChunkReader) -> None:
-    assert held_bytes(reader) <= reader_bytes(LIMITS)
-
-
 def chunks(data: bytes) -> None:
-    whole, cut = (read_chunks(given, LIMITS, reader_is_within) for given in ([data], pieces(data)))
-    assert whole == cut
+    def look(reader: ChunkReader) -> None:
+        assert held_bytes(reader) <= reader_bytes(LIMITS)
+
+    assert read_chunks([data], LIMITS, look) == read_chunks(pieces(data), LIMITS, look)
 
 
 # --- AMF ---
@@ -224,10 +233,8 @@ def aggregates(data: bytes) -> None:
     except LimitExceeded:
         return
     assert payload.endswith(rest)
-    assert sum(len(part.payload) + 15 for part in parts) + len(rest) in (
-        len(payload),
-        *(len(payload) + missing for missing in range(1, 5)),
-    )
+    missing = sum(len(part.payload) + 15 for part in parts) + len(rest) - len(payload)
+    assert missing in range(5), "at most the last size is cut"
     if parts:
         message = encode_aggregate(1, parts)
         assert decode_aggregate(message.timestamp, message.payload, 40) == (parts, b"")
@@ -241,17 +248,17 @@ def media(data: bytes) -> None:
     kind, payload = data[:1], data[1:]
     if kind == b"\x08":
         sound = read_audio(payload, LIMITS)
-        audio = audio_config(sound)
-        assert audio is None or audio.sample_rate is None or 0 < audio.sample_rate <= MAX_SAMPLE_RATE
-        assert audio is None or audio.channels is None or 0 < audio.channels < 256
+        if audio := audio_config(sound):
+            assert audio.sample_rate is None or 0 < audio.sample_rate <= MAX_SAMPLE_RATE
+            assert audio.channels is None or 0 < audio.channels < 256
         if sound and not sound.fault:
             assert read_audio(write_audio(sound)) == sound
     elif kind == b"\x09":
         picture = read_video(payload, LIMITS)
-        video = video_config(picture)
-        assert video is None or video.width is None or 0 < video.width <= MAX_SIDE
-        assert video is None or video.height is None or 0 < video.height <= MAX_SIDE
-        assert video is None or video.fps is None or 0 <= video.fps <= MAX_FPS
+        if video := video_config(picture):
+            assert video.width is None or 0 < video.width <= MAX_SIDE
+            assert video.height is None or 0 < video.height <= MAX_SIDE
+            assert video.fps is None or 0 <= video.fps <= MAX_FPS
         if picture and not picture.fault:
             assert read_video(write_video(picture)) == picture
 
@@ -300,6 +307,76 @@ def mp4(data: bytes) -> None:
         assert timing.compositions is None or (timing.compositions >= 0).all()
 
 
+# --- Whole connections: bytes after the handshake, given at once and in pieces ---
+
+HANDSHAKE = b"\x03" + bytes(HANDSHAKE_BYTES - 1)
+CONNECTED = bytes(ConnectionPair().connected().to_client[HANDSHAKE_BYTES:])
+"""The messages by which a server accepts a connect."""
+CALLS = ("createStream", "releaseStream", "getStreamLength", "createStream")
+
+
+def is_within(replay: Replay) -> None:
+    assert held_bytes(replay.connection) <= connection_bytes(LIMITS)
+
+
+def comes_out_alike(whole: Replay, parts: Replay) -> None:
+    assert outcome(whole) == outcome(parts)
+    is_within(whole)
+    is_within(parts)
+
+
+def server(data: bytes) -> None:
+    comes_out_alike(serve([HANDSHAKE, data], LIMITS), serve([HANDSHAKE, *pieces(data)], LIMITS))
+
+
+def ask(connection: ClientConnection, event: Any) -> None:
+    """Send all calls before the fuzzed bytes, which then mean the same at whatever place they are cut."""
+    match event:
+        case events.HandshakeCompleted():
+            connection.connect("live", "rtmp://127.0.0.1/live")
+        case events.ResultReceived("connect", 1, True):
+            for procedure in CALLS:
+                connection.call(procedure)
+            connection.call("play", "cam", -2, -1, stream_id=1)
+            connection.publish(2, "cam")
+
+
+def client(data: bytes) -> None:
+    is_accepted, rest = data[:1] == ACCEPTED, data[1:]
+    begin = [HANDSHAKE, CONNECTED] if is_accepted else [HANDSHAKE]
+
+    def react(connection: ClientConnection, event: Any) -> None:
+        if is_accepted or isinstance(event, events.HandshakeCompleted):
+            ask(connection, event)
+
+    comes_out_alike(follow([*begin, rest], LIMITS, react), follow([*begin, *pieces(rest)], LIMITS, react))
+
+
+# --- Messages alone, so that a fuzzer need not get the chunks right ---
+
+
+def in_chunks(data: bytes) -> bytes:
+    """The records of an input in chunks. We leave out Set Chunk Size, which changes how all others are read."""
+    out = []
+    at = 0
+    while at + 3 <= len(data):
+        type_id, stream_id, size = data[at : at + 3]
+        payload = data[at + 3 : at + 3 + size]
+        at += 3 + size
+        if type_id != SET_CHUNK_SIZE:
+            message = Message(type_id, at, stream_id & 3, payload)
+            out.append(encode_message(message, chunk_stream_id=5, chunk_size=128))
+    return b"".join(out)
+
+
+def messages_to_server(data: bytes) -> None:
+    is_within(server_after(pieces(in_chunks(data)), LIMITS))
+
+
+def messages_to_client(data: bytes) -> None:
+    is_within(client_after(pieces(in_chunks(data)), LIMITS))
+
+
 TARGETS: Final[dict[str, Target]] = {
     "chunks": Target(chunks, seeds.chunks),
     "amf0": Target(amf0_values, seeds.amf0_values),
@@ -311,10 +388,10 @@ TARGETS: Final[dict[str, Target]] = {
     "flv": Target(flv, seeds.flv_files),
     "mp4": Target(mp4, seeds.flv_files),
     "handshake": Target(handshake, seeds.handshakes, 3200),
-    "messages_to_server": Target(connections.messages_to_server, seeds.messages, 1024),
-    "messages_to_client": Target(connections.messages_to_client, seeds.messages, 1024),
-    "server": Target(connections.server, seeds.to_servers, 4096),
-    "client": Target(connections.client, seeds.to_clients, 4096),
+    "messages_to_server": Target(messages_to_server, seeds.messages, 1024),
+    "messages_to_client": Target(messages_to_client, seeds.messages, 1024),
+    "server": Target(server, seeds.to_servers, 4096),
+    "client": Target(client, seeds.to_clients, 4096),
 }
 
 

@@ -2,7 +2,7 @@
 
 from io import BytesIO
 
-from ingest.flv import FlvIndex, FlvWriter, SeekPoint, Tag, TagReader
+from ingest.flv import FlvWriter, Tag, TagReader
 
 HEADER = b"FLV\x01\x05\x00\x00\x00\x09" + bytes(4)
 AVC_HEADER = bytes.fromhex("17000000000142c01effe100096742c01e8c8d40501ee001000468ce3c80")
@@ -13,14 +13,6 @@ AUDIO, VIDEO, DATA_AMF3, DATA = 8, 9, 15, 18
 
 Tags = list[tuple[int, int, bytes]]
 """Of each its type, timestamp and payload."""
-
-
-class Counting(BytesIO):
-    reads = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self.reads += 1
-        return super().read(size)
 
 
 def tag(type_id: int, timestamp: int, payload: bytes, *, first: int | None = None, before: int | None = None) -> bytes:
@@ -46,22 +38,6 @@ def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> Tags:
         number = time.to_bytes(4, "big")
         made += [(VIDEO, at, (INTER if time % gop_ms else KEY) + number), (AUDIO, (at + 7) % 2**32, SOUND + number)]
     return made
-
-
-def file_of(tags: Tags, *, cut: int = 0) -> Counting:
-    """Without its last bytes, as many as `cut`."""
-    data = HEADER + b"".join(tag(*item) for item in tags)
-    return Counting(data[: len(data) - cut])
-
-
-def point_at(index: FlvIndex, time_ms: int) -> SeekPoint:
-    found = index.at_or_before(time_ms)
-    assert found
-    return found
-
-
-def times_of(index: FlvIndex) -> list[int]:
-    return [point.time_ms for point in index.points]
 
 
 def written(tags: Tags, *, finished: bool = True) -> BytesIO:

@@ -27,7 +27,7 @@ from ingest.rtmp.messages.shared_object import (
     decode_shared_object,
     encode_shared_object,
 )
-from tests.pure.live.copies import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
+from tests.pure.live.test_objects import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
 from tests.pure.rtmp.amf_values import amf0_values, amf3_values, same
 
 

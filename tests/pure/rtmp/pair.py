@@ -167,12 +167,3 @@ def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[in
 
 def command(*values: Any, stream_id: int = 0, type_id: int = 20) -> Message:
     return Message(type_id, 0, stream_id, amf0.encode(*values))
-
-
-def wait(server: ServerConnection, event: Any) -> None:
-    """Decides nothing."""
-
-
-def take(server: ServerConnection, data: bytes | None = None) -> list[Any]:
-    """What the server tells, of `data` if there is some."""
-    return list(server.events() if data is None else server.receive_data(data))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import isfinite
-from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerConnection, events
@@ -15,7 +14,6 @@ from tests.pure.rtmp.wire import Raw
 from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 ACKNOWLEDGEMENT = 3
-SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
 
 React = Callable[[Any, Any], None]
 """What the shell does about an event: of the connection and the event."""
@@ -29,21 +27,8 @@ class Replay:
     error: RemoteProtocolError | None = None
 
 
-def whole(data: bytes) -> Iterator[bytes]:
-    yield data
-
-
 def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
-
-
-def random_pieces(data: bytes, seed: str | int) -> Iterator[bytes]:
-    random = Random(seed)
-    at = 0
-    while at < len(data):
-        size = random.choice(SIZES)
-        yield data[at : at + size]
-        at += size
 
 
 def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:

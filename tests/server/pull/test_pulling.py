@@ -12,7 +12,7 @@ from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.pull import NOT_YET
 from tests.certificates import make_pair
-from tests.pure.live.extended import BOTH, SENT, expected
+from tests.pure.live.test_extended import BOTH, SENT, expected
 from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, playing, publishing
 from tests.server.conftest import Serve
