@@ -91,11 +91,7 @@ def flv(data: bytes) -> None:
         assert index.end == end
     is_in(index, len(data))
     is_in(read_index(BytesIO(data), LIMITS), len(data))
-    goes_on(data, index)
-
-
-def goes_on(data: bytes, index: FlvIndex) -> None:
-    """After a crash: what was whole stays, and what is added can be read."""
+    # After a crash: the whole tags stay, and the added one can be read.
     stream = BytesIO(data)
     writer = FlvWriter.resume(stream, LIMITS)
     writer.write(VIDEO, writer.last_timestamp, KEY)
@@ -153,19 +149,17 @@ FREE_BYTES = 3 * BYTES_PER_ELEMENT
 
 
 def text_bytes(value: Any) -> int:
-    """Of all texts and names in a value, each time that they come."""
+    """The bytes of all texts and names in a value, each time that they come."""
     if isinstance(value, str):
         return len(value.encode())
+    parts = [getattr(value, name, "") for name in ("class_name", "type_name", "associative")]
     if isinstance(value, amf3.Externalizable):
-        return len(value.class_name) + text_bytes(value.value)
-    found = text_bytes(getattr(value, "type_name", ""))
-    if isinstance(value, amf3.Object):
-        found += text_bytes(value.class_name)
-    if isinstance(value, amf3.Array):
-        found += text_bytes(value.associative)
-    if isinstance(value, dict):
-        return found + sum(text_bytes(name) + text_bytes(item) for name, item in value.items())
-    return found + sum(map(text_bytes, value)) if isinstance(value, list | tuple) else found
+        parts.append(value.value)
+    elif isinstance(value, dict):
+        parts += [*value, *value.values()]
+    elif isinstance(value, list | tuple):
+        parts += value
+    return sum(map(text_bytes, parts))
 
 
 def amf3_value(data: bytes) -> None:
@@ -270,10 +264,7 @@ def shake(hands: Any, given: Iterable[bytes]) -> Any:
     answer = rest = b""
     try:
         for piece in given:
-            if hands.completed:
-                rest += piece
-                continue
-            sent, after = hands.receive(piece)
+            sent, after = (b"", piece) if hands.completed else hands.receive(piece)
             answer += sent
             rest += after
     except RemoteProtocolError as error:
@@ -357,16 +348,14 @@ def client(data: bytes) -> None:
 
 def in_chunks(data: bytes) -> bytes:
     """The records of an input in chunks. We leave out Set Chunk Size, which changes how all others are read."""
-    out = []
-    at = 0
+    found, at = b"", 0
     while at + 3 <= len(data):
         type_id, stream_id, size = data[at : at + 3]
         payload = data[at + 3 : at + 3 + size]
         at += 3 + size
         if type_id != SET_CHUNK_SIZE:
-            message = Message(type_id, at, stream_id & 3, payload)
-            out.append(encode_message(message, chunk_stream_id=5, chunk_size=128))
-    return b"".join(out)
+            found += encode_message(Message(type_id, at, stream_id & 3, payload), chunk_stream_id=5, chunk_size=128)
+    return found
 
 
 def messages_to_server(data: bytes) -> None:

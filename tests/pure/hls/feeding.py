@@ -19,12 +19,11 @@ Message = tuple[Kind, int, bytes]
 """Kind, timestamp in ms, payload."""
 
 
-def make_flv(path: Path, options: str, *, size: str = "320x180", rate: str = "30", tone: int = 48000) -> Path:
-    """By the FFmpeg of the system: H.264, AAC and MP3."""
-    inputs = ["-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}"]
-    inputs += ["-f", "lavfi", "-i", f"sine=frequency=440:sample_rate={tone}"]
-    command = [require_tool("ffmpeg"), "-v", "error", "-y", *inputs, *options.split(), "-f", "flv", str(path)]
-    subprocess.run(command, check=True, timeout=120)
+def make_flv(path: Path, options: str, *, size: str = "320x180", rate: str = "30") -> Path:
+    """An FLV of the system's FFmpeg: H.264, AAC and MP3."""
+    inputs = f"-f lavfi -i testsrc2=size={size}:rate={rate} -f lavfi -i sine=frequency=440:sample_rate=48000"
+    command = f"{require_tool('ffmpeg')} -v error -y {inputs} {options} -f flv"
+    subprocess.run([*command.split(), str(path)], check=True, timeout=120)
     return path
 
 

@@ -45,20 +45,16 @@ def sound(number: int = 0, size: int = 20) -> bytes:
 
 def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Sent]:
     """Whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
-    found = []
+    found = decode_stream(data, 0, chunk_size)
     at = 0
-    for decoded in decode_stream(data, 0, chunk_size):
-        message = Sent(decoded.type_id, decoded.timestamp, decoded.stream_id, decoded.payload)
-        assert data[at : decoded.end] == chunked(message, data[at] & 63, chunk_size), "each message stands for itself"
-        found.append(message)
-        at = decoded.end
+    for message in found:
+        assert data[at : message.end] == chunked(message, data[at] & 63, chunk_size), "each message stands for itself"
+        at = message.end
     assert at == len(data)
     return found
 
 
 class Player:
-    """A subscriber that reads all that it is given."""
-
     def __init__(
         self,
         stream: LiveStream,
@@ -114,7 +110,7 @@ def send_headers(stream: LiveStream, now: float = 0.0) -> None:
 
 
 def relay(stream: LiveStream, *frames: tuple[int, bytes], now: float | None = None) -> None:
-    """Sound and picture, each with its timestamp (ms): they come `now`, or else at that time."""
+    """Relay audio and video, each with its timestamp in ms. They arrive `now`, or at that time."""
     for timestamp, payload in frames:
         take = stream.audio if payload.startswith(b"\xaf") else stream.video
         take(timestamp, payload, timestamp / 1000 if now is None else now)
@@ -133,7 +129,7 @@ def on_air(settings: LiveSettings | None = None) -> LiveStream:
 
 
 def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
-    """And a player that has got the headers."""
+    """A stream that is on the air, and a player that has read the headers."""
     stream = on_air(settings)
     player = Player(stream)
     player.read()
@@ -141,7 +137,6 @@ def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
 
 
 def session(stream: LiveStream) -> Publication:
-    """Which publishes the stream now."""
     assert stream.publication is not None
     return stream.publication
 

@@ -81,18 +81,3 @@ amf3_values: Values = st.recursive(
     amf3_branches,
     max_leaves=12,
 )
-
-
-def same(first: Any, second: Any) -> bool:
-    """Equal, and of equal types all the way down."""
-    if type(first) is not type(second) or first != second:
-        return False
-    if isinstance(first, dict):
-        return list(first) == list(second) and all(same(first[name], second[name]) for name in first)
-    if isinstance(first, Externalizable):
-        return same(first.value, second.value)
-    if isinstance(first, Array) and not same(first.associative, second.associative):
-        return False
-    if isinstance(first, list | tuple):
-        return all(same(*pair) for pair in zip(first, second, strict=True))
-    return True

@@ -1,4 +1,4 @@
-"""A client and a server that have got so far as a test begins with."""
+"""A client and a server in the states in which tests begin."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.pure.rtmp.pair import ConnectionPair, Sink, deciding
 
 @pytest.fixture
 def unconnected() -> ConnectionPair:
-    """With their handshake behind them."""
+    """The handshake is complete."""
     pair = ConnectionPair()
     pair.run()
     return pair
@@ -16,7 +16,6 @@ def unconnected() -> ConnectionPair:
 
 @pytest.fixture
 def pair() -> ConnectionPair:
-    """Connected."""
     return ConnectionPair().connected()
 
 

@@ -35,19 +35,12 @@ GROWTH: float = 1.25
 """A bytearray has an eighth in reserve, and some more when it is small."""
 CHARACTER: int = 4
 """Bytes of each character of a text that was one byte each on the wire, but for one that makes all of them wide."""
-HEADER: int = 18
 
 
 def reader_bytes(limits: Limits) -> int:
     """What a chunk reader may hold between reads: messages under way, and of one chunk all but its last byte."""
-    longest = max(
-        limits.media_message_bytes,
-        limits.command_message_bytes,
-        limits.data_message_bytes,
-        limits.control_message_bytes,
-        limits.other_message_bytes,
-    )
-    chunk = HEADER + longest
+    kinds = ("media", "command", "data", "control", "other")
+    chunk = 18 + max(getattr(limits, f"{kind}_message_bytes") for kind in kinds)  # The longest header and message.
     return EMPTY + limits.chunk_streams * STREAM + int(GROWTH * (limits.partial_bytes + chunk))
 
 

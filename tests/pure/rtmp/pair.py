@@ -88,7 +88,7 @@ class ConnectionPair:
         return int(result.values[-1])
 
     def publishing(self, name: str = "cam") -> int:
-        """Connects, creates a stream and publishes; gives the message stream's id."""
+        """Connect, create a stream and publish. Return the message stream's id."""
         self.connected()
         stream_id = self.create_stream()
         self.client.publish(stream_id, name)
@@ -144,17 +144,14 @@ SECRET = "rk_topsecretkey"
 
 
 def sent(pair: ConnectionPair) -> list[Decoded]:
-    """All messages of the server, by the other decoder."""
+    """All messages of the server, by the independent decoder."""
     return decode_stream(bytes(pair.to_client))
 
 
 def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
     """The commands that the server sent: message stream id and values."""
-    return [
-        (message.stream_id, decode_all(message.payload, message.type_id == 17))
-        for message in sent(pair)
-        if message.type_id in (17, 20)
-    ]
+    found = [message for message in sent(pair) if message.type_id in (17, 20)]
+    return [(message.stream_id, decode_all(message.payload, message.type_id == 17)) for message in found]
 
 
 def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[int, list[Any]]]:

@@ -10,13 +10,13 @@ from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerCon
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.connection import Connection
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair, accept
-from tests.pure.rtmp.wire import Raw
-from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
+from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, Raw, decode_stream
 
 ACKNOWLEDGEMENT = 3
 
 React = Callable[[Any, Any], None]
-"""What the shell does about an event: of the connection and the event."""
+"""The shell's reaction to an event: takes the connection and the event."""
+Look = Callable[[Any], None] | None
 
 
 @dataclass
@@ -40,9 +40,7 @@ def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
     yield data[at:]
 
 
-def play(
-    connection: Connection, react: React, pieces: Iterable[bytes], look: Callable[[Connection], None] | None = None
-) -> Replay:
+def play(connection: Connection, react: React, pieces: Iterable[bytes], look: Look = None) -> Replay:
     """Gives the pieces until the connection fails, if it does. Any other error than a RemoteProtocolError escapes.
 
     `look` is called after each piece, when events and output are taken.
@@ -66,9 +64,7 @@ def play(
     return replay
 
 
-def read_chunks(
-    pieces: Iterable[bytes], limits: Limits | None = None, look: Callable[[ChunkReader], None] | None = None
-) -> tuple[list[Raw], str]:
+def read_chunks(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> tuple[list[Raw], str]:
     """Of the chunk layer alone: the messages, and the error that ended it, if one did."""
     reader = ChunkReader(limits or Limits())
     found: list[Raw] = []
@@ -87,14 +83,16 @@ def read_chunks(
     return found, ""
 
 
-def serve(pieces: Iterable[bytes], limits: Limits | None = None) -> Replay:
+def serve(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
     """The server's end, whose shell says yes to all requests."""
-    return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces)
+    return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces, look)
 
 
-def follow(pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None) -> Replay:
+def follow(
+    pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None, look: Look = None
+) -> Replay:
     """The client's end, whose shell plays as soon as it may."""
-    return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces)
+    return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces, look)
 
 
 def play_a_stream(client: ClientConnection, event: Any) -> None:
@@ -110,37 +108,23 @@ def play_a_stream(client: ClientConnection, event: Any) -> None:
 
 
 def raw(messages: Iterable[Decoded], *types: int) -> list[Raw]:
-    """As the chunk reader gives them; all, or those of these types."""
-    return [
-        (each.type_id, each.timestamp, each.stream_id, each.payload)
-        for each in messages
-        if not types or each.type_id in types
-    ]
-
-
-def answers(replay: Replay) -> list[Any]:
-    """The messages that were sent, but for acknowledgements, which are due by what was given at a time."""
-    return [message for message in decode_stream(replay.sent) if message.type_id != ACKNOWLEDGEMENT]
+    """All messages, or those of these types, as the chunk reader gives them."""
+    return [each.raw for each in messages if not types or each.type_id in types]
 
 
 def outcome(replay: Replay) -> tuple[list[Any], str, list[Any]]:
-    """Events, the error that ended it, answers: the same however the bytes are cut."""
-    return [plain(event) for event in replay.events], str(replay.error), answers(replay)
-
-
-def plain(event: Any) -> tuple[Any, ...]:
-    """To compare events by: their fields' representations, as no NaN equals another."""
-    return (type(event).__name__, *(repr(getattr(event, each.name)) for each in fields(event)))
+    """Events, the final error and answers: none depends on the places where the bytes are cut."""
+    # We compare the representations of all fields, as no NaN equals another.
+    found = [(type(event), *(repr(getattr(event, each.name)) for each in fields(event))) for event in replay.events]
+    # Acknowledgements depend on the bytes that come at a time.
+    answers = [message for message in decode_stream(replay.sent) if message.type_id != ACKNOWLEDGEMENT]
+    return found, str(replay.error), answers
 
 
 def session(*, publishes: bool) -> ConnectionPair:
     """A client and a server that have got so far as to publish, or to play."""
     pair = ConnectionPair().connected()
-    stream_id = pair.create_stream()
-    if publishes:
-        pair.client.publish(stream_id, "cam")
-    else:
-        pair.client.play(stream_id, "cam")
+    (pair.client.publish if publishes else pair.client.play)(pair.create_stream(), "cam")
     pair.run()
     return pair
 
@@ -157,13 +141,11 @@ def by_message(data: bytes) -> Iterator[bytes]:
     return (data[start:end] for start, end in pairwise(ends))
 
 
-def server_after(pieces: Iterable[bytes], limits: Limits | None = None, **more: Any) -> Replay:
+def server_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
     """The server's end, with a client that publishes, given the pieces."""
-    server = ServerConnection(limits or Limits(), nonce=SERVER_NONCE)
-    return play(server, accept, [PUBLISHING, *pieces], **more)
+    return serve([PUBLISHING, *pieces], limits, look)
 
 
-def client_after(pieces: Iterable[bytes], limits: Limits | None = None, **more: Any) -> Replay:
+def client_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
     """The client's end, which plays, given the pieces."""
-    client = ClientConnection(limits or Limits(), nonce=CLIENT_NONCE)
-    return play(client, play_a_stream, [*by_message(PLAYED), *pieces], **more)
+    return follow([*by_message(PLAYED), *pieces], limits, look=look)

@@ -11,10 +11,9 @@ import pytest
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import EcmaArray
 from tests.pure.rtmp.replay import Replay, follow, in_pieces, raw, read_chunks, serve
-from tests.pure.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmp_client import decode_all
-from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
+from tests.rtmpdecode import HANDSHAKE_BYTES, Raw, parts_of
 
 SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
 

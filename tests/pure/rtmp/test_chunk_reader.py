@@ -8,8 +8,8 @@ from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, enc
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.limits import limits_for
 from tests.pure.rtmp.replay import cut, in_pieces, raw, read_chunks
-from tests.pure.rtmp.wire import Raw, Sender, Sent, abort, basic, h, ids, set_chunk_size, type0, type1, type2, type3
-from tests.rtmpdecode import decode_stream
+from tests.pure.rtmp.wire import Sender, Sent, abort, basic, h, ids, set_chunk_size, type0, type1, type2, type3
+from tests.rtmpdecode import Raw, decode_stream
 
 USER_CONTROL, AUDIO, VIDEO, DATA, COMMAND = 4, 8, 9, 18, 20
 

@@ -12,8 +12,8 @@ from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl, user_control
 from tests.pure.rtmp.replay import read_chunks
 from tests.pure.rtmp.test_chunk_reader import BOTH_WAYS
-from tests.pure.rtmp.wire import Raw, Sent, h, ids, set_chunk_size, type0, type1, type2, type3
-from tests.rtmpdecode import decode_stream
+from tests.pure.rtmp.wire import Sent, h, ids, set_chunk_size, type0, type1, type2, type3
+from tests.rtmpdecode import Raw, decode_stream
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
 

@@ -27,10 +27,10 @@ from tests.pure.rtmp.messages.test_shared_object import OBJECTS
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
 from tests.pure.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
 from tests.pure.rtmp.test_chunk_reader import conversations, sizes, timestamps
-from tests.pure.rtmp.wire import Raw, Sent, set_chunk_size, type0
+from tests.pure.rtmp.wire import Sent, set_chunk_size, type0
 from tests.recordings import NAMES, from_client, from_server
 from tests.rtmp_client import SendingClient, encode_aggregate
-from tests.rtmpdecode import HANDSHAKE_BYTES
+from tests.rtmpdecode import HANDSHAKE_BYTES, Raw
 
 AUDIO, VIDEO = 8, 9
 CHUNK_SIZE = 128

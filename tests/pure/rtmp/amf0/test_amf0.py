@@ -21,7 +21,8 @@ from ingest.rtmp.amf import (
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
-from tests.pure.rtmp.amf_values import amf3_values, same
+from tests.pure.rtmp.amf3.test_amf3 import same
+from tests.pure.rtmp.amf_values import amf3_values
 from tests.pure.rtmp.wire import h, ids
 from tests.rtmp_client import decode_all
 

@@ -60,17 +60,14 @@ def read_by_ffmpeg(path: Path) -> dict[str, Any]:
             with suppress(av.FFmpegError):  # Descriptions of channels come as packets that are no frames.
                 if packet.decode():
                     break
+        names = ("sample_rate", "channels") if stream.type == "audio" else ("level", "width", "height")
+        found = {name: getattr(context, name) for name in ("profile", *names)}
         if stream.type == "audio":
-            found = {name: getattr(context, name) for name in ("profile", "sample_rate", "channels")}
             return {**found, "bit_depth": context.format.bits}
-        found = {name: getattr(context, name) for name in ("profile", "level", "width", "height")}
-        aspect = stream.sample_aspect_ratio
-        return {
-            **found,
-            "pix_fmt": context.format.name,
-            "bit_depth": context.format.components[0].bits,
-            "sample_aspect": [aspect.numerator, aspect.denominator] if aspect else None,
-        }
+        ratio = stream.sample_aspect_ratio
+        aspect = [ratio.numerator, ratio.denominator] if ratio else None
+        pixels = {"pix_fmt": context.format.name, "bit_depth": context.format.components[0].bits}
+        return {**found, **pixels, "sample_aspect": aspect}
 
 
 def make(name: str, kind: str, options: str, folder: Path) -> dict[str, Any]:
