@@ -1,4 +1,4 @@
-"""What was recorded of clients and servers (tests/captures): each direction of a connection, handshake included."""
+"""Recorded connections (tests/captures): the bytes of client and server, handshake included."""
 
 import json
 import tarfile

@@ -23,7 +23,7 @@ class Decoded:
     stream_id: int
     payload: bytes
     end: int = field(default=0, compare=False)
-    """Where the bytes after it begin."""
+    """The offset of the bytes after the message."""
 
     @property
     def raw(self) -> Raw:
@@ -45,7 +45,7 @@ class _Cursor(BytesIO):
 
 
 def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES, chunk_size: int = 128) -> list[Decoded]:
-    """The messages that are complete; an unfinished one at the end is dropped."""
+    """The complete messages. We drop an unfinished one at the end."""
     cursor = _Cursor(data)
     cursor.seek(at)
     channels: dict[int, dict[str, Any]] = {}

@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=["ingest"]):
     from tests.fuzz.targets import PLANTED, TARGETS
 
 MAX_CPU_S = 0.5  # The slowest inputs take a tenth of it, with all that is counted here.
-ENDLESS_S = 60  # By the clock, as the machine may be busy.
+ENDLESS_S = 60  # We measure real time here, and the machine may be busy.
 DONE = re.compile(r"#(\d+)\s+DONE\s+cov: (\d+) ft: (\d+) corp: (\d+)/(\S+).*exec/s: (\d+)")
 
 

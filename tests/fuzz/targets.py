@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes any bytes, and raises nothing but AssertionError, which is a find.
+"""The fuzz targets. Each takes any bytes and raises nothing but AssertionError, which is a find.
 
 A target's `run` holds the properties: only the layer's own error escapes; what is read can be written, and reads as the
 same again; the way in which bytes are cut makes no difference; memory stays within `Limits`. Limits are small here, so
@@ -61,7 +61,7 @@ def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
 
 
 def is_in(index: FlvIndex, size: int) -> None:
-    """Whatever is asked for lies in the file, and before the end of what can be read."""
+    """Assert that all offsets of the index lie in the file."""
     for time_ms in (0, 1, index.duration_ms // 2, index.duration_ms, 2**32):
         point = index.at_or_before(time_ms)
         if point is not None:
@@ -76,7 +76,7 @@ def flv(data: bytes) -> None:
     in_pieces = read_tags(pieces(data))
     tags, end, _, error = at_once
     if error:
-        # The tags of one `feed` before a fault are lost to who makes a list of them.
+        # A list of the tags of one `feed` loses those before a fault.
         assert in_pieces[3] == error
     else:
         assert in_pieces == at_once
@@ -116,11 +116,11 @@ def chunks(data: bytes) -> None:
 
 
 def again(encode: Callable[[], bytes], decode: Callable[[bytes], Any], *, sayable: bool) -> None:
-    """What was decoded is encoded, and stays what it is. By the bytes, as no NaN equals another."""
+    """Assert that a decoded value survives another round trip. We compare bytes, as no NaN equals another."""
     try:
         encoded = encode()
     except LocalProtocolError as error:
-        # Of two members of one name the first is lost, and with it the place to which the references within hold.
+        # The first of two members of one name is lost, and with it the target of references within it.
         if sayable and "reference to nothing" not in str(error):
             raise
         return
@@ -142,10 +142,10 @@ def amf0_values(data: bytes) -> None:
 
 
 REPLACED, REPLACED_BYTES = "\N{REPLACEMENT CHARACTER}", 3
-"""What a byte that is no text becomes, and its length."""
+"""The character that replaces a byte that is no text, and its length."""
 
 FREE_BYTES = 3 * BYTES_PER_ELEMENT
-"""What may come with a value by reference and isn't counted: a class with the names of its members, a name, a text."""
+"""Uncounted bytes that a value may repeat by reference: a class with its members' names, a name, a text."""
 
 
 def text_bytes(value: Any) -> int:
@@ -197,7 +197,7 @@ def commands(data: bytes) -> None:
         decoded = decode_data(data, LIMITS)
     except RemoteProtocolError:
         return
-    # What is relayed of values in AMF3 is longer, and some deeper.
+    # Relayed values of AMF3 are longer in AMF0, and some are deeper.
     assert len(decoded.payload) <= LIMITS.data_message_bytes, "longer than a data message may be"
     assert data.endswith(decoded.rest)
     relayed = decode_data(decoded.payload, Limits())
@@ -238,7 +238,7 @@ def aggregates(data: bytes) -> None:
 
 
 def media(data: bytes) -> None:
-    """The first byte tells audio from video and from what is within them."""
+    """The first byte tells audio from video."""
     kind, payload = data[:1], data[1:]
     if kind == b"\x08":
         sound = read_audio(payload, LIMITS)

@@ -12,11 +12,11 @@ AUDIO, VIDEO, DATA_AMF3, DATA = 8, 9, 15, 18
 
 
 Tags = list[tuple[int, int, bytes]]
-"""Of each its type, timestamp and payload."""
+"""The type, timestamp and payload of each tag."""
 
 
 def tag(type_id: int, timestamp: int, payload: bytes, *, first: int | None = None, before: int | None = None) -> bytes:
-    """A tag and what follows it. `first` replaces its first byte, `before` its size at the end."""
+    """A tag and the size behind it. `first` replaces its first byte, `before` that size."""
     head = bytes((type_id if first is None else first,)) + len(payload).to_bytes(3, "big")
     head += (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big") + bytes(3)
     return head + payload + (11 + len(payload) if before is None else before).to_bytes(4, "big")
@@ -41,7 +41,7 @@ def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> Tags:
 
 
 def written(tags: Tags, *, finished: bool = True) -> BytesIO:
-    """What the writer makes of them."""
+    """A file of these tags by the FLV writer."""
     stream = BytesIO()
     writer = FlvWriter.begin(stream, {"width": 320.0, "duration": 99.0})
     for item in tags:

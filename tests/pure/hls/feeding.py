@@ -1,4 +1,4 @@
-"""Messages of clips for a packaging, and what comes out, read by FFmpeg's libraries and by regular expressions."""
+"""Messages of clips, and a packaging that records its segments."""
 
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def shifted(messages: Iterable[Message], by_ms: int) -> list[Message]:
 
 @dataclass
 class Fed:
-    """A packaging, and what it told while it was fed."""
+    """A packaging, its notifications and all of its segments."""
 
     settings: HlsSettings = field(default_factory=HlsSettings)
     changes: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Fed:
             on_segment=self._on_segment if self.with_hook else None,
         )
         self.kept: dict[str, dict[int, list[bytes]]] = {}
-        """All segments' bytes while they were in memory, by rendition and MSN."""
+        """The bytes of all segments that were ever in memory, by rendition and MSN."""
         self.inits: dict[str, dict[int, bytes]] = {}
         self.found: dict[str, dict[int, Segment]] = {}
 
@@ -68,7 +68,7 @@ class Fed:
         return self
 
     def feed(self, messages: Iterable[Message], *, wall: float = WALL, first_ms: int | None = None) -> "Fed":
-        """Each message comes when its timestamp says, from `wall` on."""
+        """Pass each message at the time of its timestamp, counted from `wall`."""
         for kind, timestamp, payload in messages:
             first_ms = timestamp if first_ms is None else first_ms
             behind = ((timestamp - first_ms + 2**31) & 0xFFFFFFFF) - 2**31
@@ -99,7 +99,7 @@ class Fed:
         return self.rendition(name).playlist(skip=skip)
 
     def file(self, path: Path, name: str = "v0", init: int = 0) -> Path:
-        """Its segments of that initialisation segment, in one."""
+        """Write all segments of that initialisation segment into one file."""
         found = self.found[name]
         parts = [b"".join(data) for msn, data in self.kept[name].items() if found[msn].init == init]
         path.write_bytes(self.inits[name][init] + b"".join(parts))

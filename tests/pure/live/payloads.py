@@ -44,7 +44,7 @@ def sound(number: int = 0, size: int = 20) -> bytes:
 
 
 def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Sent]:
-    """Whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
+    """Read whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
     found = decode_stream(data, 0, chunk_size)
     at = 0
     for message in found:
@@ -103,7 +103,7 @@ def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
 
 
 def send_headers(stream: LiveStream, now: float = 0.0) -> None:
-    """In the order of OBS: metadata, audio, video."""
+    """Send metadata, audio and video headers, in the order of OBS."""
     stream.data(0, "onMetaData", [{"width": 1920.0}], METADATA, now)
     stream.audio(0, AAC_HEADER, now)
     stream.video(0, AVC_HEADER, now)

@@ -41,7 +41,7 @@ def sink() -> Sink:
 
 @pytest.fixture
 def fed(sink: Sink) -> ConnectionPair:
-    """The client publishes on message stream 1, whose audio and video the sink is given."""
+    """The client publishes on message stream 1, and the sink takes its audio and video."""
 
     def publish(server: ServerConnection, event: events.PublishRequested) -> None:
         server.accept_publish(event.request_id, "Publishing.", public_name="cam", sink=sink)

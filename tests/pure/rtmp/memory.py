@@ -1,4 +1,4 @@
-"""How much memory an object holds, and how much a connection may hold by its limits."""
+"""The memory that an object holds, and the most that a connection may hold by its limits."""
 
 import gc
 import sys
@@ -9,11 +9,11 @@ from typing import Any
 from ingest.rtmp import Limits
 
 SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, Limits)
-"""What is there once for all connections."""
+"""Types of objects that all connections share."""
 
 
 def held_bytes(root: Any) -> int:
-    """Of the object and of all that it refers to, as Python counts it; nothing of it needs to be known by name."""
+    """The bytes of the object and of all objects that it refers to, as Python counts them."""
     seen = {id(root)}
     found = [root]
     total = 0
@@ -28,26 +28,26 @@ def held_bytes(root: Any) -> int:
 
 
 EMPTY: int = 64 * 1024
-"""A connection with all that it needs and no message, with room to spare: it is about 5 KiB."""
+"""A connection without messages. It takes about 5 KiB, so this leaves room."""
 STREAM: int = 2 * 1024
-"""What is kept of a chunk stream or message stream besides payload and names."""
+"""The state of a chunk stream or message stream, without payload and names."""
 GROWTH: float = 1.25
 """A bytearray has an eighth in reserve, and some more when it is small."""
 CHARACTER: int = 4
-"""Bytes of each character of a text that was one byte each on the wire, but for one that makes all of them wide."""
+"""Bytes of each character if one makes all of a text wide. On the wire, each other one takes one byte."""
 
 
 def reader_bytes(limits: Limits) -> int:
-    """What a chunk reader may hold between reads: messages under way, and of one chunk all but its last byte."""
+    """The most that a chunk reader may hold between reads: messages under way, and one chunk without its last byte."""
     kinds = ("media", "command", "data", "control", "other")
     chunk = 18 + max(getattr(limits, f"{kind}_message_bytes") for kind in kinds)  # The longest header and message.
     return EMPTY + limits.chunk_streams * STREAM + int(GROWTH * (limits.partial_bytes + chunk))
 
 
 def connection_bytes(limits: Limits) -> int:
-    """What a connection may hold whose events and output were taken: the reader's, names of streams that play or
-    publish, names that FCPublish announced, and what has come for streams that await a decision, with the message by
-    which that is too much.
+    """The most that a connection may hold once its events and output are taken.
+
+    It holds the reader, names of streams that play or publish or were announced by FCPublish, and held messages.
     """
     streams = limits.message_streams * (STREAM + 2 * CHARACTER * limits.stream_name_bytes)
     longest = max(limits.media_message_bytes, limits.command_message_bytes, limits.data_message_bytes)

@@ -1,4 +1,4 @@
-"""Bytes of a peer played to one end of a connection, in pieces, and all that came of it."""
+"""Play the bytes of a peer to one end of a connection, in pieces, and collect its events, answers and error."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -32,7 +32,7 @@ def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    """Pieces of these sizes, and what is left."""
+    """Pieces of these sizes, and the rest as a last piece."""
     at = 0
     for size in sizes:
         yield data[at : at + size]
@@ -41,7 +41,7 @@ def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
 
 
 def play(connection: Connection, react: React, pieces: Iterable[bytes], look: Look = None) -> Replay:
-    """Gives the pieces until the connection fails, if it does. Any other error than a RemoteProtocolError escapes.
+    """Pass the pieces until the connection fails, if it does. Errors other than RemoteProtocolError escape.
 
     `look` is called after each piece, when events and output are taken.
     """
@@ -65,7 +65,7 @@ def play(connection: Connection, react: React, pieces: Iterable[bytes], look: Lo
 
 
 def read_chunks(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> tuple[list[Raw], str]:
-    """Of the chunk layer alone: the messages, and the error that ended it, if one did."""
+    """Pass the pieces to the chunk layer alone. Return the messages, and the error or ""."""
     reader = ChunkReader(limits or Limits())
     found: list[Raw] = []
     try:
@@ -84,14 +84,14 @@ def read_chunks(pieces: Iterable[bytes], limits: Limits | None = None, look: Loo
 
 
 def serve(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
-    """The server's end, whose shell says yes to all requests."""
+    """The server's end. Its shell accepts all requests."""
     return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces, look)
 
 
 def follow(
     pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None, look: Look = None
 ) -> Replay:
-    """The client's end, whose shell plays as soon as it may."""
+    """The client's end. By default its shell plays a stream as soon as possible."""
     return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces, look)
 
 
@@ -122,7 +122,7 @@ def outcome(replay: Replay) -> tuple[list[Any], str, list[Any]]:
 
 
 def session(*, publishes: bool) -> ConnectionPair:
-    """A client and a server that have got so far as to publish, or to play."""
+    """A client and a server after the client began to publish or play."""
     pair = ConnectionPair().connected()
     (pair.client.publish if publishes else pair.client.play)(pair.create_stream(), "cam")
     pair.run()
@@ -130,22 +130,22 @@ def session(*, publishes: bool) -> ConnectionPair:
 
 
 PUBLISHING = bytes(session(publishes=True).to_server)
-"""What a client sends until it publishes."""
+"""The bytes of a client until it publishes."""
 PLAYED = bytes(session(publishes=False).to_client)
-"""What a server sends until the first media."""
+"""The bytes of a server before the first media."""
 
 
 def by_message(data: bytes) -> Iterator[bytes]:
-    """So that each answer comes after its call, as the client makes that once it has the answer before."""
+    """Cut at each message, so that the client can make each call before the answer to it arrives."""
     ends = [0, HANDSHAKE_BYTES, *(message.end for message in decode_stream(data)), len(data)]
     return (data[start:end] for start, end in pairwise(ends))
 
 
 def server_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
-    """The server's end, with a client that publishes, given the pieces."""
+    """Play the pieces to the server's end, after a client began to publish."""
     return serve([PUBLISHING, *pieces], limits, look)
 
 
 def client_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
-    """The client's end, which plays, given the pieces."""
+    """Play the pieces to the client's end, after it began to play."""
     return follow([*by_message(PLAYED), *pieces], limits, look=look)

@@ -19,7 +19,7 @@ def ids(rows: Iterable[Any]) -> list[str]:
 
 
 def basic(kind: int, csid: int, *, long_form: bool = False) -> bytes:
-    """The basic header; `long_form` takes the three-byte form also where a shorter one would do (ids from 64 on)."""
+    """The basic header. `long_form` takes three bytes also for ids (from 64 on) that fit into two."""
     if csid < 64:
         return bytes([kind << 6 | csid])
     if csid < 320 and not long_form:
@@ -61,7 +61,7 @@ def type3(csid: int, data: bytes, extended: int | None = None) -> bytes:
 
 
 def set_chunk_size(size: int, current: int = 128) -> bytes:
-    """Its own four bytes are cut by the chunk size that is in force."""
+    """The four bytes of this message are cut by the `current` chunk size, too."""
     value = size.to_bytes(4, "big")
     rest = b"".join(type3(2, value[at : at + current]) for at in range(current, 4, current))
     return type0(2, 0, 1, 0, value[:current], 4) + rest
@@ -73,14 +73,14 @@ def abort(csid: int) -> bytes:
 
 @dataclass
 class Sender:
-    """One chunk stream of a sender: begins messages with any header type that can say it, and gives chunk by chunk."""
+    """One chunk stream of a sender. It begins messages with any possible header type, and returns chunk by chunk."""
 
     csid: int
     repeats: bool = True
-    """Whether type 3 chunks repeat the extended timestamp."""
+    """True if type 3 chunks repeat the extended timestamp."""
     last: Sent | None = None
     step: int = 0
-    """The value of the last time field: what a type 3 chunk adds."""
+    """The value of the last time field, which a type 3 chunk adds to the timestamp."""
     rest: bytes = b""
     extended: bytes = field(default=b"", repr=False)
 
@@ -101,7 +101,7 @@ class Sender:
         return self._headed(message, kind, message.timestamp if kind == 0 else delta, chunk_size)
 
     def repeat(self, kind: int, chunk_size: int) -> bytes:
-        """As `proceed`, but by a header of type 0 that says the same, or of type 1 or 2 with no time since the last."""
+        """Proceed with a header that repeats the first one: of type 0, or of type 1 or 2 with a delta of 0."""
         assert self.last is not None
         return self._headed(self.last, kind, self.last.timestamp if kind == 0 else 0, chunk_size)
 
@@ -121,7 +121,7 @@ class Sender:
 
 
 def chunked(message: Sent, csid: int = 3, chunk_size: int = 128) -> bytes:
-    """The message in chunks, the first under a header that says all."""
+    """The message in chunks, of which the first has a type 0 header."""
     sender = Sender(csid)
     data = sender.begin(message, 0, chunk_size)
     while sender.rest:
