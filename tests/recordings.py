@@ -1,4 +1,4 @@
-"""What was recorded of clients and servers (tests/captures): each direction of a connection, handshake included."""
+"""Recorded connections (tests/captures): the bytes of client and server, handshake included."""
 
 import json
 import tarfile
@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.rtmpdecode import Decoded, decode_stream
+from tests.rtmpdecode import decode_stream
 
 CAPTURES: Final = Path(__file__).parent / "captures"
 RECORDINGS: Final[list[dict[str, Any]]] = json.loads((CAPTURES / "recordings.json").read_text())
@@ -28,7 +28,5 @@ def from_server(name: str) -> bytes:
     return _servers()[f"{name}.s2c.bin"]
 
 
-@cache
-def decoded(data: bytes) -> list[Decoded]:
-    """By the independent decoder; kept, as several tests ask."""
-    return decode_stream(data)
+decoded = cache(decode_stream)
+"""The messages, by the independent decoder. We keep them, as several tests use the same."""

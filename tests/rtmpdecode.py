@@ -3,13 +3,17 @@
 It reads one direction of a whole connection, handshake included.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 HANDSHAKE_BYTES = 1 + 1536 + 1536
-FLV_HEADER_BYTES = 13
-AGGREGATE = 22
+
+
+Raw = tuple[int, int, int, bytes]
+"""A message as the chunk reader gives it: type, timestamp, message stream, payload."""
 
 
 @dataclass
@@ -19,19 +23,18 @@ class Decoded:
     stream_id: int
     payload: bytes
     end: int = field(default=0, compare=False)
-    """Where the bytes after it begin."""
+    """The offset of the bytes after the message."""
+
+    @property
+    def raw(self) -> Raw:
+        return (self.type_id, self.timestamp, self.stream_id, self.payload)
 
 
-class _Cursor:
-    def __init__(self, data: bytes, at: int) -> None:
-        self.data = data
-        self.at = at
-
+class _Cursor(BytesIO):
     def take(self, count: int) -> bytes:
-        piece = self.data[self.at : self.at + count]
+        piece = self.read(count)
         if len(piece) < count:
             raise EOFError
-        self.at += count
         return piece
 
     def big(self, count: int) -> int:
@@ -42,12 +45,13 @@ class _Cursor:
 
 
 def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES, chunk_size: int = 128) -> list[Decoded]:
-    """The messages that are complete; an unfinished one at the end is dropped."""
-    cursor = _Cursor(data, at)
+    """The complete messages. We drop an unfinished one at the end."""
+    cursor = _Cursor(data)
+    cursor.seek(at)
     channels: dict[int, dict[str, Any]] = {}
     done: list[Decoded] = []
-    try:
-        while cursor.at < len(data):
+    with suppress(EOFError):
+        while cursor.tell() < len(data):
             basic = cursor.big(1)
             kind, channel_id = divmod(basic, 64)
             if channel_id == 0:
@@ -56,7 +60,7 @@ def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES, chunk_size: int = 128)
                 channel_id = 64 + cursor.little(2)
             channel = channels.setdefault(channel_id, {"time": 0, "stream": 0, "pending": None, "extended": None})
             if kind == 3:
-                if channel["extended"] is not None and data[cursor.at : cursor.at + 4] == channel["extended"]:
+                if channel["extended"] is not None and data.startswith(channel["extended"], cursor.tell()):
                     cursor.take(4)
                 time = channel["step"]
             else:
@@ -77,31 +81,25 @@ def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES, chunk_size: int = 128)
             channel["pending"] += cursor.take(min(missing, chunk_size))
             if len(channel["pending"]) == channel["length"]:
                 payload, channel["pending"] = channel["pending"], None
-                done.append(Decoded(channel["type"], channel["time"], channel["stream"], payload, cursor.at))
+                done.append(Decoded(channel["type"], channel["time"], channel["stream"], payload, cursor.tell()))
                 if channel["type"] == 1:
                     chunk_size = int.from_bytes(payload, "big") % 2**31
                 elif channel["type"] == 2:
-                    aborted = channels.get(int.from_bytes(payload, "big"))
-                    if aborted is not None:
-                        aborted["pending"] = None
-    except EOFError:
-        pass
+                    channels.get(int.from_bytes(payload, "big"), {}).update(pending=None)
     return done
 
 
 def parts_of(aggregate: Decoded) -> list[Decoded]:
     """The messages within a message of type 22, as a reader of FLV tags sees them, moved to the aggregate's time."""
-    cursor = _Cursor(aggregate.payload, 0)
+    cursor = _Cursor(aggregate.payload)
     parts: list[Decoded] = []
-    try:
-        while cursor.at < len(aggregate.payload):
+    with suppress(EOFError):
+        while cursor.tell() < len(aggregate.payload):
             type_id, size = cursor.big(1), cursor.big(3)
             low, high = cursor.big(3), cursor.big(1)
             cursor.take(3)
             parts.append(Decoded(type_id, high * 2**24 + low, aggregate.stream_id, cursor.take(size)))
             cursor.take(4)
-    except EOFError:
-        pass
     began = parts[0].timestamp if parts else 0
     for part in parts:
         part.timestamp = (part.timestamp - began + aggregate.timestamp) % 2**32
@@ -109,5 +107,5 @@ def parts_of(aggregate: Decoded) -> list[Decoded]:
 
 
 def messages_of(clip: Path) -> list[Decoded]:
-    """Audio, video and data of an FLV file, whose tags are what an aggregate's body is."""
-    return parts_of(Decoded(AGGREGATE, 0, 0, clip.read_bytes()[FLV_HEADER_BYTES:]))
+    """Audio, video and data of an FLV file: after 13 bytes it is like the body of an aggregate (type 22)."""
+    return parts_of(Decoded(22, 0, 0, clip.read_bytes()[13:]))

@@ -1,8 +1,8 @@
 """Fuzzes by coverage, with atheris: `python -m tests.fuzz [TARGET ...] [--seconds N | --runs N] [--corpus FOLDER]`.
 
-Each target runs in a process of its own, one after the other, as libFuzzer ends its process. The exit code is 1 when
-one found something: the input is in FOLDER/TARGET/finds, and `python -m tests.fuzz TARGET --input FILE` shows what it
-does. The corpus grows from run to run.
+Each target runs in a process of its own, one after the other, as libFuzzer ends its process. If a target finds
+something, the exit code is 1 and the input is in FOLDER/TARGET/finds; `python -m tests.fuzz TARGET --input FILE` runs
+it again. The corpus grows from run to run.
 """
 
 import argparse
@@ -22,14 +22,8 @@ with atheris.instrument_imports(include=["ingest"]):
     from tests.fuzz.target import Target
     from tests.fuzz.targets import PLANTED, TARGETS
 
-SEED = 1
-DEAR = 0.5
-"""Seconds of processor time that no input may take; with all that is counted here, the dearest take a tenth of it."""
-ENDLESS = 60
-"""Seconds by the clock after which an input is taken to go on for ever. The machine may be busy."""
-MEMORY_MB = 1024
-FAULT = 70
-SLOWEST = re.compile(r"SLOWEST (\d+)")
+MAX_CPU_S = 0.5  # The slowest inputs take a tenth of it, with all that is counted here.
+ENDLESS_S = 60  # We measure real time here, and the machine may be busy.
 DONE = re.compile(r"#(\d+)\s+DONE\s+cov: (\d+) ft: (\d+) corp: (\d+)/(\S+).*exec/s: (\d+)")
 
 
@@ -55,7 +49,7 @@ def main() -> int:
 
 
 def fuzz(name: str, target: Target, given: Any) -> int:
-    """1 when the target found something. Prints what libFuzzer says of a find, else one line of figures."""
+    """Print libFuzzer's words about a find, or else one line of figures. Return 1 for a find."""
     folder = given.corpus / name
     (folder / "finds").mkdir(parents=True, exist_ok=True)
     (folder / "corpus").mkdir(exist_ok=True)
@@ -63,7 +57,7 @@ def fuzz(name: str, target: Target, given: Any) -> int:
         begin = Path(temporary) / "seeds"
         begin.mkdir()
         for number, data in enumerate(target.seeds()):
-            (begin / f"{number:04}").write_bytes(data[: target.longest])
+            (begin / f"{number:04}").write_bytes(data[: target.max_input_bytes])
         log = Path(temporary) / "log"
         child = os.fork()
         if child == 0:
@@ -76,61 +70,42 @@ def fuzz(name: str, target: Target, given: Any) -> int:
         print(f"{name}: FOUND something, see {folder / 'finds'}\n{why}", flush=True)  # noqa: T201
         return 1
     executions, edges, features, inputs, size, speed = done.groups()
-    slowest = (SLOWEST.findall(said) or ["0"])[-1]
-    print(  # noqa: T201
-        f"{name}: {executions} executions ({speed}/s), coverage {edges} edges, {features} features, "
-        f"corpus {inputs} inputs ({size}), dearest input {slowest} ms",
-        flush=True,
-    )
+    coverage = f"coverage {edges} edges, {features} features, corpus {inputs} inputs ({size})"
+    print(f"{name}: {executions} executions ({speed}/s), {coverage}", flush=True)  # noqa: T201
     return 0
 
 
 def run(target: Target, folder: Path, begin: Path, log: Path, given: Any) -> None:
-    """In the child, which ends here."""
+    """Fuzz in the child process, which ends here."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
 
-    slowest = 0.01
-
     def once(data: bytes) -> None:
-        nonlocal slowest
         begun = process_time()
         try:
             target.run(data)
             took = process_time() - begun
-            assert took < DEAR, f"{took:.2f} s for {len(data)} bytes"
-            if took > slowest:
-                slowest = took
-                print(f"SLOWEST {took * 1000:.0f}", flush=True)  # noqa: T201
+            assert took < MAX_CPU_S, f"{took:.2f} s for {len(data)} bytes"
         except Exception:
             (folder / "finds" / f"error-{sha256(data).hexdigest()[:16]}").write_bytes(data)
             report()
 
     limit = [f"-runs={given.runs}"] if given.runs else [f"-max_total_time={given.seconds}"]
-    arguments = [
-        sys.argv[0],
-        *limit,
-        f"-seed={SEED}",
-        f"-max_len={target.longest}",
-        f"-timeout={ENDLESS}",
-        f"-rss_limit_mb={MEMORY_MB}",
-        f"-artifact_prefix={folder / 'finds'}/",
-        str(folder / "corpus"),
-        str(begin),
-    ]
+    limit += ["-seed=1", "-rss_limit_mb=1024", f"-max_len={target.max_input_bytes}", f"-timeout={ENDLESS_S}"]
+    folders = [f"-artifact_prefix={folder / 'finds'}/", str(folder / "corpus"), str(begin)]
     try:
-        atheris.Setup(arguments, once)
+        atheris.Setup([sys.argv[0], *limit, *folders], once)
         atheris.Fuzz()
     except BaseException:  # An end in good order is libFuzzer's own exit.
         report()
 
 
 def report() -> None:
-    """Ends the child with the error at hand, before it cleans up what is its parent's."""
+    """End the child with the current error, before it cleans up things of its parent."""
     traceback.print_exc()
     sys.stderr.flush()
-    os._exit(FAULT)
+    os._exit(70)
 
 
 if __name__ == "__main__":

@@ -1,58 +1,54 @@
-"""What the fuzzer begins with: the vectors of the tests, and recorded sessions. What is too long gets cut."""
+"""The first inputs of the fuzzer: the vectors of the tests, and recorded sessions. Long ones are cut."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from ingest.flv.metadata import encode_metadata
 from ingest.rtmp.amf import Amf3
 from ingest.rtmp.amf.amf0 import encode
-from tests.fuzz.connections import ACCEPTED, ASKED, record
+from tests.fuzz.target import ACCEPTED, ASKED, record
 from tests.pure.flv import files
-from tests.pure.rtmp import chunk_vectors, memory
-from tests.pure.rtmp.amf0 import vectors as amf0_vectors
-from tests.pure.rtmp.amf3 import vectors as amf3_vectors
-from tests.pure.rtmp.media import vectors as media_vectors
+from tests.pure.flv.test_index import claims
+from tests.pure.rtmp import test_chunk_reader as chunk_vectors
+from tests.pure.rtmp.amf0 import test_amf0 as amf0_vectors
+from tests.pure.rtmp.amf3 import test_amf3 as amf3_vectors
+from tests.pure.rtmp.codecs.test_encoders import VECTORS as CODECS
+from tests.pure.rtmp.media import test_media as media_vectors
 from tests.pure.rtmp.messages import test_aggregate as aggregate_vectors
-from tests.pure.rtmp.messages import vectors as message_vectors
-from tests.pure.rtmp.messages import vectors as object_vectors
+from tests.pure.rtmp.messages import test_messages as message_vectors
+from tests.pure.rtmp.messages import test_shared_object as object_vectors
+from tests.pure.rtmp.test_conversations import VALUES
+from tests.pure.rtmp.test_conversations import messages as messages_with
 from tests.recordings import NAMES, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
-CODECS = Path(__file__).parents[1] / "pure/rtmp/codecs/vectors.json"
-
-AMPLIFIED_BYTES = 400
-"""Of what is little on the wire and much once read."""
-
+AMPLIFIED_BYTES = 400  # The length of a value that is short on the wire and long once read.
 AUDIO, VIDEO = b"\x08", b"\x09"
 
 
+def bytes_of(*tables: Any) -> Iterator[bytes]:
+    """The bytes of all rows, in which they come last."""
+    return (data for table in tables for *_, data in table)
+
+
 def data_of(vectors: Any) -> Iterator[bytes]:
-    """Of all rows, in which they come last."""
-    yield from (data for *_, data in (*vectors.BOTH_WAYS, *vectors.ONE_WAY, *vectors.REFUSED))
+    return bytes_of(vectors.BOTH_WAYS, vectors.ONE_WAY, vectors.REFUSED)
 
 
-def chunks() -> Iterator[bytes]:
-    return data_of(chunk_vectors)
-
-
-def amf0_values() -> Iterator[bytes]:
-    return data_of(amf0_vectors)
+chunks = partial(data_of, chunk_vectors)
+amf0_values = partial(data_of, amf0_vectors)
 
 
 def amf3_values() -> Iterator[bytes]:
     yield from data_of(amf3_vectors)
-    yield from (make(AMPLIFIED_BYTES) for make in memory.VALUES.values())
+    yield from (make(AMPLIFIED_BYTES) for make in VALUES.values())
 
 
 def commands() -> Iterator[bytes]:
-    yield from (
-        vector.payload for vector in (*message_vectors.COMMANDS, *message_vectors.DATA, *message_vectors.ONE_WAY)
-    )
-    yield from (payload for _, _, payload in message_vectors.REFUSED)
-    for make in memory.VALUES.values():
-        yield from (message.payload for message in memory.messages(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
+    vectors = message_vectors
+    yield from bytes_of(vectors.COMMANDS, vectors.DATA, vectors.ONE_WAY, vectors.REFUSED)
+    for make in VALUES.values():
+        yield from (message.payload for message in messages_with(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
     for read in (from_client, from_server):
         for name in NAMES:
             messages = (message.payload for message in decoded(read(name)) if message.type_id in (15, 17, 18, 20))
@@ -60,10 +56,8 @@ def commands() -> Iterator[bytes]:
 
 
 def shared_objects() -> Iterator[bytes]:
-    for _, _, amf3, payload in (*object_vectors.OBJECTS, *object_vectors.OBJECTS_ONE_WAY):
-        yield (b"\x10" if amf3 else b"\x13") + payload
-    for _, amf3, payload in object_vectors.OBJECTS_REFUSED:
-        yield (b"\x10" if amf3 else b"\x13") + payload
+    tables: Any = object_vectors.OBJECTS, object_vectors.OBJECTS_ONE_WAY, object_vectors.OBJECTS_REFUSED
+    yield from ((b"\x10" if amf3 else b"\x13") + payload for table in tables for *_, amf3, payload in table)
 
 
 def aggregates() -> Iterator[bytes]:
@@ -74,24 +68,11 @@ def aggregates() -> Iterator[bytes]:
                 yield message.timestamp.to_bytes(4, "big") + message.payload
 
 
-def indexed_file() -> bytes:
-    """With a true index in its metadata, and no room behind it."""
-    video, audio, *rest = [files.tag(*each) for each in files.media(1)]
-    headers, media = video + audio, b"".join(rest)
-    position = size = 0
-    for _ in range(2):  # Numbers are of one length, so the second time they are true.
-        index = {"times": [0.0], "filepositions": [float(position)]}
-        properties = {"duration": 1.0, "filesize": float(size), "keyframes": index}
-        begin = files.HEADER + files.tag(files.DATA, 0, encode_metadata(properties)) + headers
-        position, size = len(begin), len(begin) + len(media)
-    return begin + media
-
-
 def flv_files() -> Iterator[bytes]:
     yield files.HEADER
     yield files.HEADER + b"".join(files.tag(*each) for each in files.media(2))
     yield files.HEADER + b"".join(files.tag(*each) for each in files.media(1, start=2**32 - 500))
-    yield indexed_file()
+    yield claims(files.media(1)).getvalue()
     for kind, datas in ((files.VIDEO, media_vectors.VIDEO), (files.AUDIO, media_vectors.AUDIO)):
         yield files.HEADER + b"".join(files.tag(kind, 40 * at, data) for at, (_, _, data) in enumerate(datas))
     for _, value, data in amf0_vectors.BOTH_WAYS + amf0_vectors.ONE_WAY:
@@ -103,13 +84,13 @@ def flv_files() -> Iterator[bytes]:
 
 
 def media() -> Iterator[bytes]:
-    yield from (VIDEO + data for _, _, data in media_vectors.VIDEO)
-    yield from (AUDIO + data for _, _, data in media_vectors.AUDIO)
+    yield from (VIDEO + data for data in bytes_of(media_vectors.VIDEO))
+    yield from (AUDIO + data for data in bytes_of(media_vectors.AUDIO))
     yield from (VIDEO + bytes.fromhex(data) for data, *_ in media_vectors.FAULTY_VIDEO)
     yield from (AUDIO + bytes.fromhex(data) for data, *_ in media_vectors.FAULTY_AUDIO)
-    for each in json.loads(CODECS.read_text()):
+    for each in CODECS:
         start = VIDEO if each["kind"] == "video" else AUDIO
-        yield from (start + bytes.fromhex(each[part]) for part in ("header", "frame") if each.get(part))
+        yield from (start + bytes.fromhex(each[part]) for part in ("header", "frame") if part in each)
 
 
 def handshakes() -> Iterator[bytes]:
@@ -119,13 +100,10 @@ def handshakes() -> Iterator[bytes]:
 
 
 def messages() -> Iterator[bytes]:
-    """One of each vector, then whole sessions as far as they are not media."""
+    """One of each vector, then the beginnings of whole sessions without long messages."""
     vectors = (*message_vectors.CONTROL, *message_vectors.COMMANDS, *message_vectors.DATA)
-    every = [
-        *((vector.type_id, vector.payload) for vector in vectors),
-        *((16 if amf3 else 19, payload) for _, _, amf3, payload in object_vectors.OBJECTS),
-        (22, aggregate_vectors.BODY),
-    ]
+    every = [(22, aggregate_vectors.BODY), *((vector.type_id, vector.payload) for vector in vectors)]
+    every += [(16 if amf3 else 19, payload) for _, _, amf3, payload in object_vectors.OBJECTS]
     yield from (record(type_id, 1, payload) for type_id, payload in every if len(payload) < 256)
     for read in (from_client, from_server):
         for name in NAMES:

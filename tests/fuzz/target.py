@@ -1,4 +1,4 @@
-"""What a target is, where an input is cut, and limits that a fuzzer gets to."""
+"""The form of a target and of its inputs, the places where inputs are cut, and limits that a fuzzer reaches."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
@@ -6,17 +6,24 @@ from zlib import crc32
 
 from ingest.rtmp import Limits
 
+ACCEPTED, ASKED = b"\x00", b"\x01"
+"""The first byte of an input for the client: its connect is accepted before the rest of the input, or is not."""
+
 
 class Target(NamedTuple):
     run: Callable[[bytes], None]
-    """Takes any bytes. Whatever it raises is a find."""
+    """Takes any bytes. Each exception is a find."""
     seeds: Callable[[], Iterable[bytes]]
-    longest: int = 2048
-    """Bytes of the longest input."""
+    max_input_bytes: int = 2048
+
+
+def record(type_id: int, stream_id: int, payload: bytes) -> bytes:
+    """A message of an input: type, message stream and length in a byte each, then the payload."""
+    return bytes((type_id, stream_id, len(payload))) + payload
 
 
 def pieces(data: bytes) -> Sequence[bytes]:
-    """Three."""
+    """Three pieces, cut at places that depend on the data alone."""
     size = len(data) + 1
     first, second = sorted((crc32(data) % size, crc32(data, 1) % size))
     return data[:first], data[first:second], data[second:]

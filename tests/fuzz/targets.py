@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes any bytes, and raises nothing but AssertionError, which is a find.
+"""The fuzz targets. Each takes any bytes and raises nothing but AssertionError, which is a find.
 
 A target's `run` holds the properties: only the layer's own error escapes; what is read can be written, and reads as the
 same again; the way in which bytes are cut makes no difference; memory stays within `Limits`. Limits are small here, so
@@ -14,7 +14,16 @@ from ingest.mp4.frames import scan_frames
 from ingest.mp4.limits import Mp4Limits, Unplayable
 from ingest.mp4.movie import MDAT_HEADER_BYTES, movie_head
 from ingest.mp4.timing import timing_of
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp import (
+    ClientConnection,
+    LimitExceeded,
+    Limits,
+    LocalProtocolError,
+    Message,
+    RemoteProtocolError,
+    encode_message,
+    events,
+)
 from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3, amf3_decoder, amf3_encoder
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.codecs import audio_config, video_config
@@ -24,15 +33,17 @@ from ingest.rtmp.media import read_audio, read_video
 from ingest.rtmp.messages import decode_aggregate
 from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
-from tests.fuzz import connections, seeds
-from tests.fuzz.target import LIMITS, Target, pieces
+from tests.fuzz import seeds
+from tests.fuzz.target import ACCEPTED, LIMITS, Target, pieces
 from tests.pure.flv.files import HEADER, KEY, VIDEO, shape
-from tests.pure.rtmp.media.writing import write_audio, write_video
-from tests.pure.rtmp.memory import held_bytes, reader_bytes
-from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
-from tests.pure.rtmp.replay import read_chunks
+from tests.pure.rtmp.media.test_media import write_audio, write_video
+from tests.pure.rtmp.memory import connection_bytes, held_bytes, reader_bytes
+from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
+from tests.pure.rtmp.replay import Replay, client_after, follow, outcome, read_chunks, serve, server_after
 from tests.rtmp_client import decode_all, encode_aggregate
+from tests.rtmpdecode import HANDSHAKE_BYTES
 
+SET_CHUNK_SIZE = 1
 MP4_LIMITS: Final = Mp4Limits(frames=200, tracks=3, configurations=3, changes=8)
 
 
@@ -50,7 +61,7 @@ def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
 
 
 def is_in(index: FlvIndex, size: int) -> None:
-    """Whatever is asked for lies in the file, and before the end of what can be read."""
+    """Assert that all offsets of the index lie in the file."""
     for time_ms in (0, 1, index.duration_ms // 2, index.duration_ms, 2**32):
         point = index.at_or_before(time_ms)
         if point is not None:
@@ -65,7 +76,7 @@ def flv(data: bytes) -> None:
     in_pieces = read_tags(pieces(data))
     tags, end, _, error = at_once
     if error:
-        # The tags of one `feed` before a fault are lost to who makes a list of them.
+        # A list of the tags of one `feed` loses those before a fault.
         assert in_pieces[3] == error
     else:
         assert in_pieces == at_once
@@ -80,11 +91,7 @@ def flv(data: bytes) -> None:
         assert index.end == end
     is_in(index, len(data))
     is_in(read_index(BytesIO(data), LIMITS), len(data))
-    goes_on(data, index)
-
-
-def goes_on(data: bytes, index: FlvIndex) -> None:
-    """After a crash: what was whole stays, and what is added can be read."""
+    # After a crash: the whole tags stay, and the added one can be read.
     stream = BytesIO(data)
     writer = FlvWriter.resume(stream, LIMITS)
     writer.write(VIDEO, writer.last_timestamp, KEY)
@@ -98,24 +105,22 @@ def goes_on(data: bytes, index: FlvIndex) -> None:
 # --- Chunk stream ---
 
 
-def reader_is_within(reader: ChunkReader) -> None:
-    assert held_bytes(reader) <= reader_bytes(LIMITS)
-
-
 def chunks(data: bytes) -> None:
-    whole, cut = (read_chunks(given, LIMITS, reader_is_within) for given in ([data], pieces(data)))
-    assert whole == cut
+    def look(reader: ChunkReader) -> None:
+        assert held_bytes(reader) <= reader_bytes(LIMITS)
+
+    assert read_chunks([data], LIMITS, look) == read_chunks(pieces(data), LIMITS, look)
 
 
 # --- AMF ---
 
 
 def again(encode: Callable[[], bytes], decode: Callable[[bytes], Any], *, sayable: bool) -> None:
-    """What was decoded is encoded, and stays what it is. By the bytes, as no NaN equals another."""
+    """Assert that a decoded value survives another round trip. We compare bytes, as no NaN equals another."""
     try:
         encoded = encode()
     except LocalProtocolError as error:
-        # Of two members of one name the first is lost, and with it the place to which the references within hold.
+        # The first of two members of one name is lost, and with it the target of references within it.
         if sayable and "reference to nothing" not in str(error):
             raise
         return
@@ -137,26 +142,24 @@ def amf0_values(data: bytes) -> None:
 
 
 REPLACED, REPLACED_BYTES = "\N{REPLACEMENT CHARACTER}", 3
-"""What a byte that is no text becomes, and its length."""
+"""The character that replaces a byte that is no text, and its length."""
 
 FREE_BYTES = 3 * BYTES_PER_ELEMENT
-"""What may come with a value by reference and isn't counted: a class with the names of its members, a name, a text."""
+"""Uncounted bytes that a value may repeat by reference: a class with its members' names, a name, a text."""
 
 
 def text_bytes(value: Any) -> int:
-    """Of all texts and names in a value, each time that they come."""
+    """The bytes of all texts and names in a value, each time that they come."""
     if isinstance(value, str):
         return len(value.encode())
+    parts = [getattr(value, name, "") for name in ("class_name", "type_name", "associative")]
     if isinstance(value, amf3.Externalizable):
-        return len(value.class_name) + text_bytes(value.value)
-    found = text_bytes(getattr(value, "type_name", ""))
-    if isinstance(value, amf3.Object):
-        found += text_bytes(value.class_name)
-    if isinstance(value, amf3.Array):
-        found += text_bytes(value.associative)
-    if isinstance(value, dict):
-        return found + sum(text_bytes(name) + text_bytes(item) for name, item in value.items())
-    return found + sum(map(text_bytes, value)) if isinstance(value, list | tuple) else found
+        parts.append(value.value)
+    elif isinstance(value, dict):
+        parts += [*value, *value.values()]
+    elif isinstance(value, list | tuple):
+        parts += value
+    return sum(map(text_bytes, parts))
 
 
 def amf3_value(data: bytes) -> None:
@@ -194,7 +197,7 @@ def commands(data: bytes) -> None:
         decoded = decode_data(data, LIMITS)
     except RemoteProtocolError:
         return
-    # What is relayed of values in AMF3 is longer, and some deeper.
+    # Relayed values of AMF3 are longer in AMF0, and some are deeper.
     assert len(decoded.payload) <= LIMITS.data_message_bytes, "longer than a data message may be"
     assert data.endswith(decoded.rest)
     relayed = decode_data(decoded.payload, Limits())
@@ -224,10 +227,8 @@ def aggregates(data: bytes) -> None:
     except LimitExceeded:
         return
     assert payload.endswith(rest)
-    assert sum(len(part.payload) + 15 for part in parts) + len(rest) in (
-        len(payload),
-        *(len(payload) + missing for missing in range(1, 5)),
-    )
+    missing = sum(len(part.payload) + 15 for part in parts) + len(rest) - len(payload)
+    assert missing in range(5), "at most the last size is cut"
     if parts:
         message = encode_aggregate(1, parts)
         assert decode_aggregate(message.timestamp, message.payload, 40) == (parts, b"")
@@ -237,21 +238,21 @@ def aggregates(data: bytes) -> None:
 
 
 def media(data: bytes) -> None:
-    """The first byte tells audio from video and from what is within them."""
+    """The first byte tells audio from video."""
     kind, payload = data[:1], data[1:]
     if kind == b"\x08":
         sound = read_audio(payload, LIMITS)
-        audio = audio_config(sound)
-        assert audio is None or audio.sample_rate is None or 0 < audio.sample_rate <= MAX_SAMPLE_RATE
-        assert audio is None or audio.channels is None or 0 < audio.channels < 256
+        if audio := audio_config(sound):
+            assert audio.sample_rate is None or 0 < audio.sample_rate <= MAX_SAMPLE_RATE
+            assert audio.channels is None or 0 < audio.channels < 256
         if sound and not sound.fault:
             assert read_audio(write_audio(sound)) == sound
     elif kind == b"\x09":
         picture = read_video(payload, LIMITS)
-        video = video_config(picture)
-        assert video is None or video.width is None or 0 < video.width <= MAX_SIDE
-        assert video is None or video.height is None or 0 < video.height <= MAX_SIDE
-        assert video is None or video.fps is None or 0 <= video.fps <= MAX_FPS
+        if video := video_config(picture):
+            assert video.width is None or 0 < video.width <= MAX_SIDE
+            assert video.height is None or 0 < video.height <= MAX_SIDE
+            assert video.fps is None or 0 <= video.fps <= MAX_FPS
         if picture and not picture.fault:
             assert read_video(write_video(picture)) == picture
 
@@ -263,10 +264,7 @@ def shake(hands: Any, given: Iterable[bytes]) -> Any:
     answer = rest = b""
     try:
         for piece in given:
-            if hands.completed:
-                rest += piece
-                continue
-            sent, after = hands.receive(piece)
+            sent, after = (b"", piece) if hands.completed else hands.receive(piece)
             answer += sent
             rest += after
     except RemoteProtocolError as error:
@@ -300,6 +298,74 @@ def mp4(data: bytes) -> None:
         assert timing.compositions is None or (timing.compositions >= 0).all()
 
 
+# --- Whole connections: bytes after the handshake, given at once and in pieces ---
+
+HANDSHAKE = b"\x03" + bytes(HANDSHAKE_BYTES - 1)
+CONNECTED = bytes(ConnectionPair().connected().to_client[HANDSHAKE_BYTES:])
+"""The messages by which a server accepts a connect."""
+CALLS = ("createStream", "releaseStream", "getStreamLength", "createStream")
+
+
+def is_within(replay: Replay) -> None:
+    assert held_bytes(replay.connection) <= connection_bytes(LIMITS)
+
+
+def comes_out_alike(whole: Replay, parts: Replay) -> None:
+    assert outcome(whole) == outcome(parts)
+    is_within(whole)
+    is_within(parts)
+
+
+def server(data: bytes) -> None:
+    comes_out_alike(serve([HANDSHAKE, data], LIMITS), serve([HANDSHAKE, *pieces(data)], LIMITS))
+
+
+def ask(connection: ClientConnection, event: Any) -> None:
+    """Send all calls before the fuzzed bytes, which then mean the same at whatever place they are cut."""
+    match event:
+        case events.HandshakeCompleted():
+            connection.connect("live", "rtmp://127.0.0.1/live")
+        case events.ResultReceived("connect", 1, True):
+            for procedure in CALLS:
+                connection.call(procedure)
+            connection.call("play", "cam", -2, -1, stream_id=1)
+            connection.publish(2, "cam")
+
+
+def client(data: bytes) -> None:
+    is_accepted, rest = data[:1] == ACCEPTED, data[1:]
+    begin = [HANDSHAKE, CONNECTED] if is_accepted else [HANDSHAKE]
+
+    def react(connection: ClientConnection, event: Any) -> None:
+        if is_accepted or isinstance(event, events.HandshakeCompleted):
+            ask(connection, event)
+
+    comes_out_alike(follow([*begin, rest], LIMITS, react), follow([*begin, *pieces(rest)], LIMITS, react))
+
+
+# --- Messages alone, so that a fuzzer need not get the chunks right ---
+
+
+def in_chunks(data: bytes) -> bytes:
+    """The records of an input in chunks. We leave out Set Chunk Size, which changes how all others are read."""
+    found, at = b"", 0
+    while at + 3 <= len(data):
+        type_id, stream_id, size = data[at : at + 3]
+        payload = data[at + 3 : at + 3 + size]
+        at += 3 + size
+        if type_id != SET_CHUNK_SIZE:
+            found += encode_message(Message(type_id, at, stream_id & 3, payload), chunk_stream_id=5, chunk_size=128)
+    return found
+
+
+def messages_to_server(data: bytes) -> None:
+    is_within(server_after(pieces(in_chunks(data)), LIMITS))
+
+
+def messages_to_client(data: bytes) -> None:
+    is_within(client_after(pieces(in_chunks(data)), LIMITS))
+
+
 TARGETS: Final[dict[str, Target]] = {
     "chunks": Target(chunks, seeds.chunks),
     "amf0": Target(amf0_values, seeds.amf0_values),
@@ -311,10 +377,10 @@ TARGETS: Final[dict[str, Target]] = {
     "flv": Target(flv, seeds.flv_files),
     "mp4": Target(mp4, seeds.flv_files),
     "handshake": Target(handshake, seeds.handshakes, 3200),
-    "messages_to_server": Target(connections.messages_to_server, seeds.messages, 1024),
-    "messages_to_client": Target(connections.messages_to_client, seeds.messages, 1024),
-    "server": Target(connections.server, seeds.to_servers, 4096),
-    "client": Target(connections.client, seeds.to_clients, 4096),
+    "messages_to_server": Target(messages_to_server, seeds.messages, 1024),
+    "messages_to_client": Target(messages_to_client, seeds.messages, 1024),
+    "server": Target(server, seeds.to_servers, 4096),
+    "client": Target(client, seeds.to_clients, 4096),
 }
 
 

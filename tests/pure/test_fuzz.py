@@ -20,8 +20,8 @@ def test_targets_take_seeds_and_damaged_seeds_without_a_fault(name: str) -> None
     target = TARGETS[name]
     random = Random(name)
     for data in target.seeds():
-        target.run(data[: target.longest])
-        damaged = bytearray(data[: target.longest])
+        target.run(data[: target.max_input_bytes])
+        damaged = bytearray(data[: target.max_input_bytes])
         for _ in range(min(len(damaged), 3)):
             damaged[random.randrange(len(damaged))] = random.choice((0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)))
         target.run(bytes(damaged))

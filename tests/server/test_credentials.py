@@ -22,8 +22,8 @@ from ingest.credentials import (
 from ingest.rtmp import LimitExceeded, ServerConnection, encode_message, events
 from ingest.rtmp.amf import amf3
 from ingest.server.asgi import Caller, read_caller
-from tests.pure.rtmp.memory import AMF0, VALUES, connect
 from tests.pure.rtmp.pair import SERVER_NONCE
+from tests.pure.rtmp.test_conversations import AMF0, VALUES, connect
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"

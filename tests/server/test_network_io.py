@@ -16,8 +16,8 @@ from ingest.server.output import Flusher
 from ingest.server.playing import Playing
 from ingest.server.read_batching import PORTION, ReadBatching
 from ingest.server.sockets import UNKNOWN, tcp_info, undelivered_bytes
-from tests import digests
 from tests.pure.live.payloads import session
+from tests.pure.rtmp.test_handshake import PLAYER, SERVER, add_digest, add_signature, find_digest
 from tests.rtmp_client import RtmpClient
 from tests.server.app import ScriptedApp
 from tests.server.clients import playing, publishing
@@ -95,14 +95,14 @@ async def test_handshake_measures_the_round_trip_only_if_c2_answers_s1(
     server: RtmpServer, port: int, has_digest: bool, answers: bool
 ) -> None:
     c1 = bytes(4) + (b"\x09\x00\x7c\x02" if has_digest else bytes(4)) + os.urandom(1528)
-    c1 = digests.make(c1, digests.PLAYER, 8) if has_digest else c1
+    c1 = add_digest(c1, PLAYER, 8) if has_digest else c1
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     began = time.monotonic()
     writer.write(b"\x03" + c1)
     s1 = (await reader.readexactly(3073))[1:1537]
     await asyncio.sleep(AWAY_S)
-    _, at = digests.find(s1, digests.SERVER)
-    c2 = digests.sign(bytes(1536), digests.PLAYER, s1[at : at + 32]) if has_digest else s1
+    _, at = find_digest(s1, SERVER)
+    c2 = add_signature(bytes(1536), PLAYER, s1[at : at + 32]) if has_digest else s1
     writer.write(c2 if answers else bytes(1536))
     (connection,) = server.connections
     assert isinstance(connection, Connection)

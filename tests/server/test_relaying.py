@@ -8,7 +8,7 @@ import pytest
 from ingest.rtmp import Message, events
 from ingest.rtmp.amf import Amf3, EcmaArray, TypedObject, amf0
 from ingest.rtmp.media import write_video
-from tests.pure.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
+from tests.pure.live.test_extended import MOD_EX, MULTITRACK, SENT, expected, picture
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server.app import ScriptedApp
 from tests.server.clients import connected, playing, publishing

@@ -2,7 +2,7 @@
 
 from io import BytesIO
 
-from ingest.flv import FlvIndex, FlvWriter, SeekPoint, Tag, TagReader
+from ingest.flv import FlvWriter, Tag, TagReader
 
 HEADER = b"FLV\x01\x05\x00\x00\x00\x09" + bytes(4)
 AVC_HEADER = bytes.fromhex("17000000000142c01effe100096742c01e8c8d40501ee001000468ce3c80")
@@ -12,19 +12,11 @@ AUDIO, VIDEO, DATA_AMF3, DATA = 8, 9, 15, 18
 
 
 Tags = list[tuple[int, int, bytes]]
-"""Of each its type, timestamp and payload."""
-
-
-class Counting(BytesIO):
-    reads = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self.reads += 1
-        return super().read(size)
+"""The type, timestamp and payload of each tag."""
 
 
 def tag(type_id: int, timestamp: int, payload: bytes, *, first: int | None = None, before: int | None = None) -> bytes:
-    """A tag and what follows it. `first` replaces its first byte, `before` its size at the end."""
+    """A tag and the size behind it. `first` replaces its first byte, `before` that size."""
     head = bytes((type_id if first is None else first,)) + len(payload).to_bytes(3, "big")
     head += (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big") + bytes(3)
     return head + payload + (11 + len(payload) if before is None else before).to_bytes(4, "big")
@@ -48,24 +40,8 @@ def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> Tags:
     return made
 
 
-def file_of(tags: Tags, *, cut: int = 0) -> Counting:
-    """Without its last bytes, as many as `cut`."""
-    data = HEADER + b"".join(tag(*item) for item in tags)
-    return Counting(data[: len(data) - cut])
-
-
-def point_at(index: FlvIndex, time_ms: int) -> SeekPoint:
-    found = index.at_or_before(time_ms)
-    assert found
-    return found
-
-
-def times_of(index: FlvIndex) -> list[int]:
-    return [point.time_ms for point in index.points]
-
-
 def written(tags: Tags, *, finished: bool = True) -> BytesIO:
-    """What the writer makes of them."""
+    """A file of these tags by the FLV writer."""
     stream = BytesIO()
     writer = FlvWriter.begin(stream, {"width": 320.0, "duration": 99.0})
     for item in tags:

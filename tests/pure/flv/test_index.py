@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, read_index, scan, seek_points
+from ingest.flv import (
+    FlvError,
+    FlvIndex,
+    SeekPoint,
+    decode_metadata,
+    read_index,
+    scan,
+    seek_points,
+)
 from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, SeekIndex
 from ingest.flv.tags import tag_bytes
 from ingest.rtmp.amf import Amf3, EcmaArray, amf0
@@ -28,13 +36,35 @@ from tests.pure.flv.files import (
     SOUND,
     VIDEO,
     Tags,
-    file_of,
     media,
-    point_at,
     tag,
-    times_of,
     written,
 )
+
+
+class Counting(BytesIO):
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def file_of(tags: Tags, *, cut: int = 0) -> Counting:
+    """Without its last bytes, as many as `cut`."""
+    data = HEADER + b"".join(tag(*item) for item in tags)
+    return Counting(data[: len(data) - cut])
+
+
+def point_at(index: FlvIndex, time_ms: int) -> SeekPoint:
+    found = index.at_or_before(time_ms)
+    assert found
+    return found
+
+
+def times_of(index: FlvIndex) -> list[int]:
+    return [point.time_ms for point in index.points]
+
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 

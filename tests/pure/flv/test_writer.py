@@ -24,17 +24,14 @@ from tests.pure.flv.files import (
     KEY,
     SOUND,
     VIDEO,
-    Counting,
     Tags,
-    file_of,
     media,
-    point_at,
     shape,
     tag,
     tags_of,
-    times_of,
     written,
 )
+from tests.pure.flv.test_index import Counting, file_of, point_at, times_of
 
 
 def metadata_of(stream: BytesIO) -> dict[str, Any]:

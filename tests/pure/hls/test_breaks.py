@@ -8,23 +8,9 @@ from random import Random
 import pytest
 
 from ingest.hls import HlsSettings
-from tests.pure.hls.feeding import (
-    FIRST_MSN,
-    WALL,
-    Fed,
-    Message,
-    assert_same,
-    check_all,
-    check_playlist,
-    make_flv,
-    messages_of,
-    numbers,
-    one,
-    only,
-    read_timed,
-    shifted,
-    track_of,
-)
+from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, make_flv, messages_of, shifted
+from tests.pure.hls.test_media import assert_same, only, read_timed, track_of
+from tests.pure.hls.test_playlists import check_all, check_playlist, numbers, one
 
 
 def discontinuities(text: str) -> int:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ingest.hls import HlsSettings
 from ingest.live.message import Kind
-from tests.pure.hls.feeding import WALL, Fed, Message, check_all, check_playlist, enhanced
+from tests.pure.hls.feeding import WALL, Fed, Message, enhanced
+from tests.pure.hls.test_playlists import check_all, check_playlist
 
 SMALL = HlsSettings(
     part_bytes=20_000, segment_bytes=100_000, memory_bytes=400_000, gathered_frames=200, tracks_per_kind=3, window_s=5

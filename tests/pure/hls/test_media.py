@@ -1,26 +1,66 @@
 """What encoders publish comes out as it was: each packet, and when it is decoded and shown."""
 
 import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import av
 import pytest
 
+from ingest.live.message import Kind
 from tests.media import make_enhanced_clip
-from tests.pure.hls.feeding import (
-    Fed,
-    Message,
-    assert_same,
-    check_all,
-    enhanced,
-    make_flv,
-    messages_of,
-    one,
-    only,
-    parts_of,
-    read_timed,
-    track_of,
-)
+from tests.pure.hls.feeding import Fed, Message, enhanced, make_flv, messages_of
+from tests.pure.hls.test_playlists import check_all, one, parts_of
 from tests.tools import require_tool
+
+
+def only(messages: Iterable[Message], kind: Kind) -> list[Message]:
+    return [message for message in messages if message[0] == kind]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A packet with its times in ms."""
+
+    kind: str
+    decoded: float
+    shown: float
+    data: bytes
+    is_keyframe: bool
+    track: int = 0
+
+
+def read_timed(path: Path) -> list[Timed]:
+    """By libav, in the order of decoding within each track."""
+    found = []
+    with av.open(str(path)) as container:
+        for packet in container.demux():
+            if packet.size and packet.dts is not None and packet.pts is not None and packet.time_base is not None:
+                kind = packet.stream.type
+                track = [each.index for each in container.streams if each.type == kind].index(packet.stream.index)
+                times = (float(packet.dts * packet.time_base * 1000), float(packet.pts * packet.time_base * 1000))
+                found.append(Timed(kind, *times, bytes(packet), packet.is_keyframe, track))
+    return found
+
+
+def track_of(packets: Iterable[Timed], kind: str, track: int = 0) -> list[Timed]:
+    return [packet for packet in packets if (packet.kind, packet.track) == (kind, track)]
+
+
+TEMPORAL_DELIMITER = b"\x12\x00"
+"""Of AV1, which MP4 is without."""
+
+
+def assert_same(found: Sequence[Timed], sent: Sequence[Timed], *, shift_ms: float = 0.0) -> None:
+    """The same packets, bytes and times, within a millisecond."""
+    assert len(found) == len(sent)
+    for after, before in zip(found, sent, strict=True):
+        assert after.data.removeprefix(TEMPORAL_DELIMITER) == before.data.removeprefix(TEMPORAL_DELIMITER)
+        assert abs(after.decoded - before.decoded - shift_ms) <= 1.01, (after.decoded, before.decoded)
+        assert abs(after.shown - before.shown - shift_ms) <= 1.01, (after.shown, before.shown)
+        assert after.is_keyframe == before.is_keyframe
+
 
 H264 = "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -g 60 -sc_threshold 0"
 LEGACY = {

@@ -6,18 +6,67 @@ from itertools import pairwise
 import pytest
 
 from ingest.hls import HlsSettings
-from tests.pure.hls.feeding import (
-    FIRST_MSN,
-    WALL,
-    Fed,
-    Message,
-    check_all,
-    check_playlist,
-    numbers,
-    one,
-    parts_of,
-    shifted,
-)
+from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, shifted
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    return [float(each) for each in re.findall(pattern, text, re.MULTILINE)]
+
+
+def one(pattern: str, text: str) -> float:
+    (found,) = numbers(pattern, text)
+    return found
+
+
+def parts_of(text: str) -> list[list[tuple[float, bool]]]:
+    """Duration and independence of each part, by segments, of those that are listed."""
+    found: list[list[tuple[float, bool]]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("#EXT-X-PART:"):
+            found[-1].append((float(line.split("DURATION=")[1].split(",")[0]), "INDEPENDENT=YES" in line))
+        elif line.startswith("#EXTINF"):
+            found.append([])
+    return found
+
+
+def check_playlist(text: str) -> None:
+    """What has to hold of any playlist of ours."""
+    assert text.startswith(f"#EXTM3U\n#EXT-X-VERSION:{9 if '#EXT-X-SKIP' in text else 6}\n")
+    assert text.endswith("\n")
+    target = one(r"^#EXT-X-TARGETDURATION:(\d+)$", text)
+    durations = numbers(r"^#EXTINF:([\d.]+),$", text)
+    assert all(int(duration + 0.5) <= target for duration in durations), (target, durations)
+    part_target = one(r"^#EXT-X-PART-INF:PART-TARGET=([\d.]+)$", text)
+    listed = parts_of(text)
+    for number, parts in enumerate(listed):
+        is_open = number == len(listed) - 1 and "#EXT-X-ENDLIST" not in text
+        for at, (duration, _) in enumerate(parts):
+            assert duration <= part_target + 0.0005
+            is_last = at == len(parts) - 1 and not is_open
+            assert is_last or duration >= 0.85 * part_target, (duration, part_target)
+    hold = re.search(r"^#EXT-X-SERVER-CONTROL:.*PART-HOLD-BACK=([\d.]+),HOLD-BACK=(\d+)", text, re.M)
+    assert hold is not None
+    assert float(hold[1]) >= 3 * part_target - 0.001
+    assert float(hold[2]) >= 3 * target
+    assert one(r"CAN-BLOCK-RELOAD=YES,CAN-SKIP-UNTIL=(\d+)", text) >= 6 * target
+    dates = re.findall(r"^#EXT-X-PROGRAM-DATE-TIME:(.*)$", text, re.M)
+    assert dates == sorted(dates)
+    assert len(dates) == len(durations) + (listed[-1] != [])
+    assert ("#EXT-X-ENDLIST" in text) != ("#EXT-X-PRELOAD-HINT:TYPE=PART" in text)
+
+
+def check_all(fed: Fed) -> None:
+    for name, rendition in fed.packaging.renditions.items():
+        check_playlist(rendition.playlist())
+        for segment in rendition.segments:
+            data = rendition.segment(segment.msn)
+            if data is not None and segment.lists_parts:
+                parts = [rendition.part(segment.msn, number) for number in range(len(segment.parts))]
+                assert data == b"".join(part or b"" for part in parts), name
+        for before, after in pairwise(rendition.segments):
+            assert after.msn == before.msn + 1
+            assert after.start >= before.start
+
 
 TURN_S = 6
 

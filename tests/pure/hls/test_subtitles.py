@@ -14,7 +14,8 @@ from ingest.hls.texts import Cue, read_text
 from ingest.rtmp.amf import amf0
 from tests.hls.playlist import read_media, read_multivariant
 from tests.hls.validator import Fetch, Presentation, Rendition, Succession, faults, presentation, succession
-from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, check_playlist, one, shifted
+from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, shifted
+from tests.pure.hls.test_playlists import check_playlist, one
 
 Shown = tuple[int, int, str]
 """From and until when, in ms of RTMP, and what."""

@@ -1,4 +1,4 @@
-"""FLV tag bodies written bit by bit, a reader of what players get, and a stream under test."""
+"""FLV tag bodies, a reader of the messages that players get, and a stream under test."""
 
 from typing import Any
 
@@ -16,80 +16,12 @@ START_WALL = 1_700_000_000.0
 AAC_HEADER = bytes.fromhex("af001190")  # AAC-LC, 48 kHz, 2 channels.
 
 
-class Bits:
-    """Writes bits, most significant first."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def u(self, count: int, value: int) -> "Bits":
-        self.text += format(value, f"0{count}b") if count else ""
-        return self
-
-    def ue(self, value: int) -> "Bits":
-        digits = format(value + 1, "b")
-        self.text += "0" * (len(digits) - 1) + digits
-        return self
-
-    def se(self, value: int) -> "Bits":
-        return self.ue(2 * value - 1 if value > 0 else -2 * value)
-
-    def to_bytes(self) -> bytes:
-        padded = self.text + "1"
-        padded += "0" * (-len(padded) % 8)
-        return int(padded, 2).to_bytes(len(padded) // 8, "big")
+HD_SPS = bytes.fromhex("67640028acca401e0089f950")
+"""A sequence parameter set of 1920x1080 in High 4.0, as `sps` in tests/pure/rtmp/codecs/test_video.py writes it."""
 
 
-def sps(
-    *,
-    width_mbs: int,
-    height_units: int,
-    profile: int = 100,
-    constraints: int = 0,
-    level: int = 40,
-    crop: tuple[int, int, int, int] | None = None,
-    frame_mbs_only: bool = True,
-    chroma: int = 1,
-    scaling: bool = False,
-    set_id: int = 0,
-) -> bytes:
-    """A sequence parameter set with its NAL header, emulation prevention included."""
-    bits = Bits().u(8, profile).u(8, constraints).u(8, level).ue(set_id)
-    if profile >= 100:
-        bits.ue(chroma)
-        if chroma == 3:
-            bits.u(1, 0)
-        bits.ue(0).ue(0).u(1, 0).u(1, int(scaling))
-        if scaling:
-            # One list that ends at once (8 - 8 = 0), one of 16 differences of 0; the others are not given.
-            bits.u(1, 1).se(-8).u(1, 1)
-            for _ in range(16):
-                bits.se(0)
-            bits.u(6 if chroma != 3 else 10, 0)
-    bits.ue(0).ue(0).ue(4)  # Frame numbers, picture order by its type 0.
-    bits.ue(3).u(1, 0).ue(width_mbs - 1).ue(height_units - 1).u(1, int(frame_mbs_only))
-    if not frame_mbs_only:
-        bits.u(1, 0)
-    bits.u(1, 1)
-    bits.u(1, 1 if crop else 0)
-    for edge in crop or ():
-        bits.ue(edge)
-    bits.u(1, 0)
-    raw = bits.to_bytes()
-    protected, zeros = b"", 0
-    for byte in raw:
-        if zeros >= 2 and byte <= 3:
-            protected += b"\x03"
-            zeros = 0
-        protected += bytes((byte,))
-        zeros = zeros + 1 if byte == 0 else 0
-    return b"\x67" + protected
-
-
-def avc_header(parameter_set: bytes | None = None) -> bytes:
-    """An AVC sequence header, of 1920x1080 High 4.0 unless it is told otherwise."""
-    if parameter_set is None:
-        parameter_set = sps(width_mbs=120, height_units=68, crop=(0, 0, 0, 4))
+def avc_header(parameter_set: bytes = HD_SPS) -> bytes:
+    """An AVC sequence header with this parameter set and one picture parameter set."""
     record = b"\x01" + parameter_set[1:4] + b"\xff\xe1" + len(parameter_set).to_bytes(2, "big") + parameter_set
     return b"\x17\x00\x00\x00\x00" + record + b"\x01\x00\x04\x68\xee\x3c\x80"
 
@@ -112,21 +44,17 @@ def sound(number: int = 0, size: int = 20) -> bytes:
 
 
 def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Sent]:
-    """Whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
-    found = []
+    """Read whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
+    found = decode_stream(data, 0, chunk_size)
     at = 0
-    for decoded in decode_stream(data, 0, chunk_size):
-        message = Sent(decoded.type_id, decoded.timestamp, decoded.stream_id, decoded.payload)
-        assert data[at : decoded.end] == chunked(message, data[at] & 63, chunk_size), "each message stands for itself"
-        found.append(message)
-        at = decoded.end
+    for message in found:
+        assert data[at : message.end] == chunked(message, data[at] & 63, chunk_size), "each message stands for itself"
+        at = message.end
     assert at == len(data)
     return found
 
 
 class Player:
-    """A subscriber that reads all that it is given."""
-
     def __init__(
         self,
         stream: LiveStream,
@@ -169,27 +97,20 @@ def publisher(session_id: str = "session-1", **limits: Any) -> Publisher:
         "target_kbps": None,
         "expect_audio": True,
         "expect_video": True,
+        **limits,  # type: ignore[typeddict-item]
     }
-    allowed.update(limits)  # type: ignore[typeddict-item]
-    return Publisher(
-        session_id=session_id,
-        address="192.0.2.7",
-        encoder="test encoder",
-        labels=LABELS,
-        limits=allowed,
-        started=START_WALL,
-    )
+    return Publisher(session_id, "192.0.2.7", "test encoder", LABELS, allowed, START_WALL)
 
 
 def send_headers(stream: LiveStream, now: float = 0.0) -> None:
-    """In the order of OBS: metadata, audio, video."""
+    """Send metadata, audio and video headers, in the order of OBS."""
     stream.data(0, "onMetaData", [{"width": 1920.0}], METADATA, now)
     stream.audio(0, AAC_HEADER, now)
     stream.video(0, AVC_HEADER, now)
 
 
 def relay(stream: LiveStream, *frames: tuple[int, bytes], now: float | None = None) -> None:
-    """Sound and picture, each with its timestamp (ms): they come `now`, or else at that time."""
+    """Relay audio and video, each with its timestamp in ms. They arrive `now`, or at that time."""
     for timestamp, payload in frames:
         take = stream.audio if payload.startswith(b"\xaf") else stream.video
         take(timestamp, payload, timestamp / 1000 if now is None else now)
@@ -208,7 +129,7 @@ def on_air(settings: LiveSettings | None = None) -> LiveStream:
 
 
 def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
-    """And a player that has got the headers."""
+    """A stream that is on the air, and a player that has read the headers."""
     stream = on_air(settings)
     player = Player(stream)
     player.read()
@@ -216,7 +137,6 @@ def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
 
 
 def session(stream: LiveStream) -> Publication:
-    """Which publishes the stream now."""
     assert stream.publication is not None
     return stream.publication
 

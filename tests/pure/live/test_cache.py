@@ -12,7 +12,6 @@ from ingest.live.fanout import ALL_KINDS
 from ingest.live.gop_cache import Keyframe
 from ingest.live.stream_log import LogLimits
 from ingest.rtmp.media import ExtendedVideo, write_video
-from tests.pure.live.extended import MANY, delayed, picture, together
 from tests.pure.live.payloads import (
     AAC_HEADER,
     HEADERS,
@@ -30,6 +29,7 @@ from tests.pure.live.payloads import (
     sound,
     started,
 )
+from tests.pure.live.test_extended import MANY, delayed, picture, together
 
 KIB = 1024
 MIB = 1024 * KIB

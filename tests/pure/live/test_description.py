@@ -36,10 +36,10 @@ from tests.pure.live.payloads import (
     relay,
     session,
     sound,
-    sps,
     started,
 )
-from tests.pure.rtmp.codecs.helpers import VECTORS, vector
+from tests.pure.rtmp.codecs.test_encoders import VECTORS, vector
+from tests.pure.rtmp.codecs.test_video import sps
 from tests.rtmpdecode import decode_stream
 
 NOTHING = MediaInfo()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ingest.live import LiveStream, QueueLimits, Registry, Subscriber
 from ingest.live.message import ALL_EXTENSIONS, Kind
 from ingest.rtmp.media import write_video
-from tests.pure.live.extended import SENT
 from tests.pure.live.payloads import (
     LABELS,
     PATH,
@@ -21,8 +20,9 @@ from tests.pure.live.payloads import (
     read_chunks,
     send_headers,
     sound,
-    sps,
 )
+from tests.pure.live.test_extended import SENT
+from tests.pure.rtmp.codecs.test_video import sps
 from tests.pure.rtmp.wire import Sent
 
 NO_BOUNDS = QueueLimits(messages=1 << 30, size_bytes=1 << 40, seconds=1e9)

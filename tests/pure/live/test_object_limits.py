@@ -27,10 +27,9 @@ from ingest.rtmp.messages.shared_object import (
     decode_shared_object,
     encode_shared_object,
 )
-from tests.pure.live.copies import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
-from tests.pure.rtmp.amf0 import strategies as amf0_values
-from tests.pure.rtmp.amf3 import strategies as amf3_values
-from tests.pure.rtmp.amf3.strategies import same
+from tests.pure.live.test_objects import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
+from tests.pure.rtmp.amf3.test_amf3 import same
+from tests.pure.rtmp.amf_values import amf0_values, amf3_values
 
 
 def test_objects_per_connection_and_per_application_are_limited() -> None:
@@ -299,7 +298,7 @@ def test_saved_properties_are_restored_at_the_next_use(before: list[tuple[str, A
 
 
 @pytest.mark.parametrize("sender_amf3", [False, True], ids=["AMF0", "AMF3"])
-@given(value=st.one_of(amf0_values.values, amf3_values.values, amf3_values.values.map(Amf3)))
+@given(value=st.one_of(amf0_values, amf3_values, amf3_values.map(Amf3)))
 @settings(max_examples=60)
 def test_any_client_value_reaches_all_clients_alike_or_is_refused(sender_amf3: bool, value: Any) -> None:
     """All are sent the same, and those who come later too; or the sender is told that it is not taken."""

@@ -23,9 +23,9 @@ from tests.pure.live.payloads import (
     read_chunks,
     relay,
     sound,
-    sps,
     watched,
 )
+from tests.pure.rtmp.codecs.test_video import sps
 
 ALL: frozenset[Kind] = frozenset(("video", "audio", "data"))
 NONE: frozenset[Kind] = frozenset()

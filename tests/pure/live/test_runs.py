@@ -13,8 +13,9 @@ from ingest.rtmp import Limits, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.media import write_video
 from ingest.rtmp.message_streams import MessageStream
 from ingest.rtmp.run_reader import Run
-from tests.pure.live.extended import SENT
-from tests.pure.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, session, sound, sps, started
+from tests.pure.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, session, sound, started
+from tests.pure.live.test_extended import SENT
+from tests.pure.rtmp.codecs.test_video import sps
 from tests.pure.rtmp.pair import ConnectionPair
 from tests.pure.rtmp.wire import Sender, Sent, abort, set_chunk_size
 

@@ -28,10 +28,10 @@ from tests.pure.live.payloads import (
     send_headers,
     session,
     sound,
-    sps,
     started,
     watched,
 )
+from tests.pure.rtmp.codecs.test_video import sps
 
 OTHER_METADATA = b"\x02\x00\x0aonMetaData\x08,,,"
 OTHER_AVC_HEADER = avc_header(sps(width_mbs=80, height_units=45))

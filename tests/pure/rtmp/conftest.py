@@ -1,4 +1,4 @@
-"""A client and a server that have got so far as a test begins with."""
+"""A client and a server in the states in which tests begin."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.pure.rtmp.pair import ConnectionPair, Sink, deciding
 
 @pytest.fixture
 def unconnected() -> ConnectionPair:
-    """With their handshake behind them."""
+    """The handshake is complete."""
     pair = ConnectionPair()
     pair.run()
     return pair
@@ -16,7 +16,6 @@ def unconnected() -> ConnectionPair:
 
 @pytest.fixture
 def pair() -> ConnectionPair:
-    """Connected."""
     return ConnectionPair().connected()
 
 
@@ -42,7 +41,7 @@ def sink() -> Sink:
 
 @pytest.fixture
 def fed(sink: Sink) -> ConnectionPair:
-    """The client publishes on message stream 1, whose audio and video the sink is given."""
+    """The client publishes on message stream 1, and the sink takes its audio and video."""
 
     def publish(server: ServerConnection, event: events.PublishRequested) -> None:
         server.accept_publish(event.request_id, "Publishing.", public_name="cam", sink=sink)

@@ -1,4 +1,4 @@
-"""A client and a server joined without sockets: what one sends, the other receives; and what was sent and told."""
+"""A client and a server that are joined without sockets, and the messages and events of both."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,7 +19,7 @@ Decide = Callable[[ServerConnection, Any], None]
 
 
 def accept(server: ServerConnection, event: Any) -> None:
-    """The decision that says yes to everything; the public name is what comes before a `?`."""
+    """Accept every request. The public name is the part of the name before a `?`."""
     match event:
         case events.ConnectRequested():
             server.accept_connect(event.request_id)
@@ -30,7 +30,7 @@ def accept(server: ServerConnection, event: Any) -> None:
 
 
 def deciding(kind: type, decide: Decide = lambda server, event: None) -> Decide:
-    """`decide` answers requests of this kind, by default not at all; all others are accepted."""
+    """Let `decide` answer requests of this kind (by default it does not), and accept all others."""
 
     def either(server: ServerConnection, event: Any) -> None:
         (decide if isinstance(event, kind) else accept)(server, event)
@@ -39,7 +39,7 @@ def deciding(kind: type, decide: Decide = lambda server, event: None) -> Decide:
 
 
 class ConnectionPair:
-    """`run` carries bytes to and fro until both ends are silent, and collects the events of each."""
+    """Both ends. `run` carries bytes until both ends are silent, and collects the events of each end."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConnectionPair:
         slice_bytes: int = 0,
         **server_options: Any,
     ) -> None:
-        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size."""
+        """`decide` answers the server's requests. `slice_bytes` cuts carried bytes into pieces, unless it is 0."""
         self.server = ServerConnection(server_limits or Limits(), nonce=SERVER_NONCE, **server_options)
         self.client = SendingClient(client_limits or Limits(), nonce=CLIENT_NONCE)
         self.decide = decide
@@ -58,7 +58,7 @@ class ConnectionPair:
         self.server_events: list[Any] = []
         self.client_events: list[Any] = []
         self.to_server = bytearray()
-        """All bytes that the server was given."""
+        """All bytes that the server received."""
         self.to_client = bytearray()
 
     def run(self) -> None:
@@ -88,7 +88,7 @@ class ConnectionPair:
         return int(result.values[-1])
 
     def publishing(self, name: str = "cam") -> int:
-        """Connects, creates a stream and publishes; gives the message stream's id."""
+        """Connect, create a stream and publish. Return the message stream's id."""
         self.connected()
         stream_id = self.create_stream()
         self.client.publish(stream_id, name)
@@ -96,14 +96,14 @@ class ConnectionPair:
         return stream_id
 
     def ended_by(self, error: type[RemoteProtocolError], *messages: Message, match: str | None = None) -> None:
-        """What was sent, and these messages of the client, end the connection."""
+        """Assert that the bytes under way and these messages of the client end the connection."""
         for message in messages:
             self.client.send_message(message)
         with pytest.raises(error, match=match):
             self.run()
 
     def take_server(self, *types: type) -> list[Any]:
-        """The server's events of these types, once all that was sent has come."""
+        """The server's events of these types, after all bytes under way have arrived."""
         self.run()
         return [event for event in self.server_events if isinstance(event, types)]
 
@@ -144,17 +144,14 @@ SECRET = "rk_topsecretkey"
 
 
 def sent(pair: ConnectionPair) -> list[Decoded]:
-    """All messages of the server, by the other decoder."""
+    """All messages of the server, by the independent decoder."""
     return decode_stream(bytes(pair.to_client))
 
 
 def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
-    """The commands that the server sent: message stream id and values."""
-    return [
-        (message.stream_id, decode_all(message.payload, message.type_id == 17))
-        for message in sent(pair)
-        if message.type_id in (17, 20)
-    ]
+    """The message stream id and values of each command that the server sent."""
+    found = [message for message in sent(pair) if message.type_id in (17, 20)]
+    return [(message.stream_id, decode_all(message.payload, message.type_id == 17)) for message in found]
 
 
 def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[int, list[Any]]]:
@@ -167,12 +164,3 @@ def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[in
 
 def command(*values: Any, stream_id: int = 0, type_id: int = 20) -> Message:
     return Message(type_id, 0, stream_id, amf0.encode(*values))
-
-
-def wait(server: ServerConnection, event: Any) -> None:
-    """Decides nothing."""
-
-
-def take(server: ServerConnection, data: bytes | None = None) -> list[Any]:
-    """What the server tells, of `data` if there is some."""
-    return list(server.events() if data is None else server.receive_data(data))

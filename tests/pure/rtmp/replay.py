@@ -1,24 +1,22 @@
-"""Bytes of a peer played to one end of a connection, in pieces, and all that came of it."""
+"""Play the bytes of a peer to one end of a connection, in pieces, and collect its events, answers and error."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import isfinite
-from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.connection import Connection
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair, accept
-from tests.pure.rtmp.wire import Raw
-from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
+from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, Raw, decode_stream
 
 ACKNOWLEDGEMENT = 3
-SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
 
 React = Callable[[Any, Any], None]
-"""What the shell does about an event: of the connection and the event."""
+"""The shell's reaction to an event: takes the connection and the event."""
+Look = Callable[[Any], None] | None
 
 
 @dataclass
@@ -29,25 +27,12 @@ class Replay:
     error: RemoteProtocolError | None = None
 
 
-def whole(data: bytes) -> Iterator[bytes]:
-    yield data
-
-
 def in_pieces(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def random_pieces(data: bytes, seed: str | int) -> Iterator[bytes]:
-    random = Random(seed)
-    at = 0
-    while at < len(data):
-        size = random.choice(SIZES)
-        yield data[at : at + size]
-        at += size
-
-
 def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    """Pieces of these sizes, and what is left."""
+    """Pieces of these sizes, and the rest as a last piece."""
     at = 0
     for size in sizes:
         yield data[at : at + size]
@@ -55,10 +40,8 @@ def cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
     yield data[at:]
 
 
-def play(
-    connection: Connection, react: React, pieces: Iterable[bytes], look: Callable[[Connection], None] | None = None
-) -> Replay:
-    """Gives the pieces until the connection fails, if it does. Any other error than a RemoteProtocolError escapes.
+def play(connection: Connection, react: React, pieces: Iterable[bytes], look: Look = None) -> Replay:
+    """Pass the pieces until the connection fails, if it does. Errors other than RemoteProtocolError escape.
 
     `look` is called after each piece, when events and output are taken.
     """
@@ -81,10 +64,8 @@ def play(
     return replay
 
 
-def read_chunks(
-    pieces: Iterable[bytes], limits: Limits | None = None, look: Callable[[ChunkReader], None] | None = None
-) -> tuple[list[Raw], str]:
-    """Of the chunk layer alone: the messages, and the error that ended it, if one did."""
+def read_chunks(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> tuple[list[Raw], str]:
+    """Pass the pieces to the chunk layer alone. Return the messages, and the error or ""."""
     reader = ChunkReader(limits or Limits())
     found: list[Raw] = []
     try:
@@ -102,14 +83,16 @@ def read_chunks(
     return found, ""
 
 
-def serve(pieces: Iterable[bytes], limits: Limits | None = None) -> Replay:
-    """The server's end, whose shell says yes to all requests."""
-    return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces)
+def serve(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
+    """The server's end. Its shell accepts all requests."""
+    return play(ServerConnection(limits or Limits(), nonce=SERVER_NONCE), accept, pieces, look)
 
 
-def follow(pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None) -> Replay:
-    """The client's end, whose shell plays as soon as it may."""
-    return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces)
+def follow(
+    pieces: Iterable[bytes], limits: Limits | None = None, react: React | None = None, look: Look = None
+) -> Replay:
+    """The client's end. By default its shell plays a stream as soon as possible."""
+    return play(ClientConnection(limits or Limits(), nonce=CLIENT_NONCE), react or play_a_stream, pieces, look)
 
 
 def play_a_stream(client: ClientConnection, event: Any) -> None:
@@ -125,60 +108,44 @@ def play_a_stream(client: ClientConnection, event: Any) -> None:
 
 
 def raw(messages: Iterable[Decoded], *types: int) -> list[Raw]:
-    """As the chunk reader gives them; all, or those of these types."""
-    return [
-        (each.type_id, each.timestamp, each.stream_id, each.payload)
-        for each in messages
-        if not types or each.type_id in types
-    ]
-
-
-def answers(replay: Replay) -> list[Any]:
-    """The messages that were sent, but for acknowledgements, which are due by what was given at a time."""
-    return [message for message in decode_stream(replay.sent) if message.type_id != ACKNOWLEDGEMENT]
+    """All messages, or those of these types, as the chunk reader gives them."""
+    return [each.raw for each in messages if not types or each.type_id in types]
 
 
 def outcome(replay: Replay) -> tuple[list[Any], str, list[Any]]:
-    """Events, the error that ended it, answers: the same however the bytes are cut."""
-    return [plain(event) for event in replay.events], str(replay.error), answers(replay)
-
-
-def plain(event: Any) -> tuple[Any, ...]:
-    """To compare events by: their fields' representations, as no NaN equals another."""
-    return (type(event).__name__, *(repr(getattr(event, each.name)) for each in fields(event)))
+    """Events, the final error and answers: none depends on the places where the bytes are cut."""
+    # We compare the representations of all fields, as no NaN equals another.
+    found = [(type(event), *(repr(getattr(event, each.name)) for each in fields(event))) for event in replay.events]
+    # Acknowledgements depend on the bytes that come at a time.
+    answers = [message for message in decode_stream(replay.sent) if message.type_id != ACKNOWLEDGEMENT]
+    return found, str(replay.error), answers
 
 
 def session(*, publishes: bool) -> ConnectionPair:
-    """A client and a server that have got so far as to publish, or to play."""
+    """A client and a server after the client began to publish or play."""
     pair = ConnectionPair().connected()
-    stream_id = pair.create_stream()
-    if publishes:
-        pair.client.publish(stream_id, "cam")
-    else:
-        pair.client.play(stream_id, "cam")
+    (pair.client.publish if publishes else pair.client.play)(pair.create_stream(), "cam")
     pair.run()
     return pair
 
 
 PUBLISHING = bytes(session(publishes=True).to_server)
-"""What a client sends until it publishes."""
+"""The bytes of a client until it publishes."""
 PLAYED = bytes(session(publishes=False).to_client)
-"""What a server sends until the first media."""
+"""The bytes of a server before the first media."""
 
 
 def by_message(data: bytes) -> Iterator[bytes]:
-    """So that each answer comes after its call, as the client makes that once it has the answer before."""
+    """Cut at each message, so that the client can make each call before the answer to it arrives."""
     ends = [0, HANDSHAKE_BYTES, *(message.end for message in decode_stream(data)), len(data)]
     return (data[start:end] for start, end in pairwise(ends))
 
 
-def server_after(pieces: Iterable[bytes], limits: Limits | None = None, **more: Any) -> Replay:
-    """The server's end, with a client that publishes, given the pieces."""
-    server = ServerConnection(limits or Limits(), nonce=SERVER_NONCE)
-    return play(server, accept, [PUBLISHING, *pieces], **more)
+def server_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
+    """Play the pieces to the server's end, after a client began to publish."""
+    return serve([PUBLISHING, *pieces], limits, look)
 
 
-def client_after(pieces: Iterable[bytes], limits: Limits | None = None, **more: Any) -> Replay:
-    """The client's end, which plays, given the pieces."""
-    client = ClientConnection(limits or Limits(), nonce=CLIENT_NONCE)
-    return play(client, play_a_stream, [*by_message(PLAYED), *pieces], **more)
+def client_after(pieces: Iterable[bytes], limits: Limits | None = None, look: Look = None) -> Replay:
+    """Play the pieces to the client's end, after it began to play."""
+    return follow([*by_message(PLAYED), *pieces], limits, look=look)

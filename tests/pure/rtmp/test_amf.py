@@ -1,7 +1,6 @@
 """AMF0 and AMF3 alike: vectors in both directions, references, limits, and properties that hold for all values."""
 
 from contextlib import suppress
-from time import process_time
 from typing import Any
 
 import pytest
@@ -10,14 +9,11 @@ from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.amf import UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, amf0
-from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
-from tests.pure.rtmp.amf0 import strategies as amf0_values
-from tests.pure.rtmp.amf0 import vectors as amf0_vectors
-from tests.pure.rtmp.amf3 import codec as amf3
-from tests.pure.rtmp.amf3 import strategies as amf3_values
-from tests.pure.rtmp.amf3 import vectors as amf3_vectors
-from tests.pure.rtmp.amf3.strategies import same
-from tests.pure.rtmp.memory import u29
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+from tests.pure.rtmp.amf0 import test_amf0 as amf0_vectors
+from tests.pure.rtmp.amf3 import test_amf3 as amf3_vectors
+from tests.pure.rtmp.amf3.test_amf3 import amf3, same
+from tests.pure.rtmp.amf_values import amf0_values, amf3_values
 from tests.pure.rtmp.wire import h
 from tests.rtmp_client import decode_all
 
@@ -223,12 +219,12 @@ class TestLimits:
             codec.decode(data, 0, Limits(amf_string_bytes=4))
 
 
-@given(st.lists(amf0_values.values, max_size=4))
+@given(st.lists(amf0_values, max_size=4))
 def test_any_amf0_values_round_trip(message: list[Any]) -> None:
     assert same(decode_all(amf0.encode(*message)), message)
 
 
-@given(st.lists(amf3_values.values, max_size=3))
+@given(st.lists(amf3_values, max_size=3))
 def test_any_amf3_value_round_trips(message: list[Any]) -> None:
     data = amf3.encode(message)
     decoded, end = amf3.decode(data)
@@ -253,99 +249,10 @@ def test_any_bytes_are_decoded_or_refused(codec: Any, data: bytes) -> None:
     decoded_or_refused(codec, data, Limits())
 
 
-@pytest.mark.parametrize(("codec", "values"), [(amf0, amf0_values.values), (amf3, amf3_values.values)], ids=["0", "3"])
+@pytest.mark.parametrize(("codec", "values"), [(amf0, amf0_values), (amf3, amf3_values)], ids=["0", "3"])
 @given(st.data())
 def test_any_damage_is_decoded_or_refused(codec: Any, values: st.SearchStrategy[Any], draw: st.DataObject) -> None:
     data = bytearray(codec.encode(draw.draw(values)))
     for _ in range(draw.draw(st.integers(1, 4))):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     decoded_or_refused(codec, bytes(data), Limits(amf_depth=8, amf_elements=100, amf_string_bytes=100))
-
-
-# --- AMF3 alone ---
-
-
-@pytest.mark.parametrize("value", [2**28, -(2**28) - 1, 2**40])
-def test_integers_of_more_than_29_bits_are_doubles(value: int) -> None:
-    assert amf3.encode(value) == amf3.encode(float(value))
-    assert amf3.decode(amf3.encode(value))[0] == value
-
-
-def test_tuple_zoned_date_and_ecma_array_are_encoded_as_plain_amf3_types() -> None:
-    assert amf3.encode((1, "a")) == amf3.encode([1, "a"])
-    assert amf3.encode(Date(5.0, 60)) == amf3.encode(Date(5.0))
-    assert amf3.encode(EcmaArray({"a": 1})) == amf3.encode({"a": 1})
-
-
-def test_the_name_of_an_unknown_class_is_not_quoted() -> None:
-    """It may be whatever the peer likes, a stream key too."""
-    with pytest.raises(RemoteProtocolError, match="externalizable") as refused:
-        amf3.decode(h("0a 07 0d") + b"secret" + h("01"))
-    assert "secret" not in str(refused.value)
-
-
-def test_tables_are_shared_by_the_values_of_one_encoder() -> None:
-    shared = {"name": "name"}
-    data = amf3.encode(shared, shared, "name")
-    decoder = amf3.Decoder(data, 0, Limits(), 10)
-    first, second, name = (decoder.value(0) for _ in range(3))
-    assert first is second
-    assert (first, name) == (shared, "name")
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["x" * 6400, b"x" * 6400, Xml("x" * 6400), ["x" * 6400], Vector(Items.INT, [0] * 100)],
-    ids=["string", "bytes", "XML", "array", "vector"],
-)
-def test_long_values_count_by_length_against_the_element_limit(value: Any) -> None:
-    limits = Limits(amf_elements=1000)
-    assert amf3.decode(amf3.encode([value] * 9), 0, limits)[0] == [value] * 9
-    with pytest.raises(LimitExceeded):
-        amf3.decode(amf3.encode([value] * 11), 0, limits)
-
-
-@pytest.mark.parametrize("class_name", ["", "n" * 640, "\U0001f600" * 160], ids=["none", "long", "wide"])
-@pytest.mark.parametrize("sealed", [[], ["n" * 640], ["\U0001f600" * 160], ["n" * 32] * 2], ids=repr)
-def test_traits_count_by_the_bytes_of_all_their_names(class_name: str, sealed: list[str]) -> None:
-    """By each object that refers to them."""
-    names = [name.encode() for name in (class_name, *sealed)]
-    traits = u29(len(sealed) << 4 | 3) + b"".join(u29(len(name) << 1 | 1) + name for name in names)
-    nothing = b"\x01" * len(sealed)
-    data = b"\x09\x07\x01\x0a" + traits + nothing + 2 * (b"\x0a\x01" + nothing)
-    cost = 1 + 3 + len(sealed) + 3 * len(sealed) + 2 * (sum(map(len, names)) // 64)
-    first, *_ = amf3.decode(data, 0, Limits(amf_elements=cost))[0]
-    assert first.traits == Traits(class_name, tuple(sealed))
-    with pytest.raises(LimitExceeded):
-        amf3.decode(data, 0, Limits(amf_elements=cost - 1))
-
-
-def test_texts_count_by_bytes_not_by_characters() -> None:
-    text = "\U0001f600" * 16
-    data = amf3.encode([text, text])
-    assert amf3.decode(data, 0, Limits(amf_elements=4))[0] == [text, text]
-    with pytest.raises(LimitExceeded):
-        amf3.decode(data, 0, Limits(amf_elements=3))
-
-
-def test_names_of_sealed_members_count_against_the_element_limit() -> None:
-    """They are kept with the traits, one byte of the message each."""
-    data = h("0a a343 01") + b"\x01" * 0x123 + b"\x01" * 0x123
-    with pytest.raises(LimitExceeded):
-        amf3.decode(data, 0, Limits(amf_elements=0x123))
-
-
-def test_decoding_time_does_not_grow_quadratically_with_the_size() -> None:
-    """Large tables of strings and traits, and references to the last of each."""
-
-    def taken(count: int) -> float:
-        value = [Object(f"c{i}", {f"n{i}": f"s{i}"}, sealed=[f"n{i}"]) for i in range(count)] * 2
-        data = amf3.encode(value)
-        best = 1.0
-        for _ in range(3):
-            start = process_time()
-            amf3.decode(data, 0, Limits(amf_elements=10**6))
-            best = min(best, process_time() - start)
-        return best
-
-    assert taken(8000) < 40 * taken(800)

@@ -10,11 +10,26 @@ import pytest
 
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import EcmaArray
-from tests.pure.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
-from tests.pure.rtmp.wire import Raw
+from tests.pure.rtmp.replay import Replay, follow, in_pieces, raw, read_chunks, serve
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmp_client import decode_all
-from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
+from tests.rtmpdecode import HANDSHAKE_BYTES, Raw, parts_of
+
+SIZES = (1, 2, 3, 11, 127, 128, 129, 1448, 4096, 65536)
+
+
+def whole(data: bytes) -> Iterator[bytes]:
+    yield data
+
+
+def random_pieces(data: bytes, seed: str | int) -> Iterator[bytes]:
+    random = Random(seed)
+    at = 0
+    while at < len(data):
+        size = random.choice(SIZES)
+        yield data[at : at + size]
+        at += size
+
 
 SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1, 2, 8, 9, 18, 17, 20, 22
 

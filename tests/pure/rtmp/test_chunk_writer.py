@@ -10,10 +10,10 @@ from ingest.rtmp import LocalProtocolError, Message, encode_message
 from ingest.rtmp.chunk_writer import ChunkWriter, SendQueue, basic_header
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl, user_control
-from tests.pure.rtmp.chunk_vectors import BOTH_WAYS, Raw
 from tests.pure.rtmp.replay import read_chunks
+from tests.pure.rtmp.test_chunk_reader import BOTH_WAYS
 from tests.pure.rtmp.wire import Sent, h, ids, set_chunk_size, type0, type1, type2, type3
-from tests.rtmpdecode import decode_stream
+from tests.rtmpdecode import Raw, decode_stream
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
 

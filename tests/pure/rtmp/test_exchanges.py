@@ -22,7 +22,7 @@ from ingest.rtmp.messages.shared_object import (
     UseSuccess,
     encode_shared_object,
 )
-from tests.pure.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
+from tests.pure.rtmp.messages.test_messages import NULL, TRUE, key, n, o, t
 from tests.pure.rtmp.pair import SERVER_NONCE, accept
 from tests.pure.rtmp.replay import in_pieces, play
 from tests.pure.rtmp.wire import Sent, chunked, h

@@ -1,5 +1,8 @@
 """The handshake, simple and with digests, which an independent checker and recordings of other programs judge."""
 
+import hashlib
+import hmac
+from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -7,9 +10,67 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, LocalProtocolError, Phase, RemoteProtocolError, ServerConnection, events
-from tests import digests
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
 from tests.recordings import NAMES, from_client
+
+# --- An independent checker of digests: it shares nothing with the code under test, not even its keys ---
+
+TAIL = bytes.fromhex("F0EEC24A8068BEE82E00D0D1029E7E576EEC5D2D29806FAB93B8E636CFEB31AE")
+PLAYER = b"Genuine Adobe Flash Player 001"
+SERVER = b"Genuine Adobe Flash Media Server 001"
+BASES = {"schema0 (digest in 2nd half)": 772, "schema1 (digest in 1st half)": 8}
+
+
+def mac(key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hashlib.sha256).digest()
+
+
+def find_digest(part: bytes, key: bytes) -> tuple[str, int]:
+    """The schema whose digest verifies, and where the digest stands; ("", 0) if none does."""
+    for name, base in BASES.items():
+        offset = sum(part[base : base + 4]) % 728 + base + 4
+        if mac(key, part[:offset] + part[offset + 32 :]) == part[offset : offset + 32]:
+            return name, offset
+    return "", 0
+
+
+def add_digest(part: bytes, key: bytes, base: int) -> bytes:
+    """The part with its digest put where the four bytes at `base` say."""
+    offset = sum(part[base : base + 4]) % 728 + base + 4
+    return part[:offset] + mac(key, part[:offset] + part[offset + 32 :]) + part[offset + 32 :]
+
+
+def add_signature(part: bytes, key: bytes, digest: bytes) -> bytes:
+    """The part with its signature put at its end."""
+    return part[:1504] + mac(mac(key + TAIL, digest), part[:1504])
+
+
+@dataclass
+class Verdict:
+    """On both sides' whole handshakes."""
+
+    c1: str
+    """The schema of C1's digest, or ""."""
+    s1: str
+    s2_signed: bool
+    c2_signed: bool
+
+
+def verdict(to_server: bytes, to_client: bytes) -> Verdict:
+    """`to_server`: C0, C1, C2; `to_client`: S0, S1, S2; what follows them doesn't matter."""
+    c1, c2 = to_server[1:1537], to_server[1537:3073]
+    s1, s2 = to_client[1:1537], to_client[1537:3073]
+    c1_schema, c1_at = find_digest(c1, PLAYER)
+    s1_schema, s1_at = find_digest(s1, SERVER)
+    return Verdict(
+        c1_schema,
+        s1_schema,
+        bool(c1_schema) and s2 == add_signature(s2, SERVER, c1[c1_at : c1_at + 32]),
+        bool(s1_schema) and c2 == add_signature(c2, PLAYER, s1[s1_at : s1_at + 32]),
+    )
+
+
+# --- Tests ---
 
 C1 = bytes.fromhex("01020304 00000000") + Random(3).randbytes(1528)
 C2 = bytes(1536)
@@ -118,7 +179,7 @@ def test_the_nonce_has_1528_bytes(size: int) -> None:
         ServerConnection(nonce=bytes(size))
 
 
-SCHEMA1 = list(digests.BASES)[1]
+SCHEMA1 = list(BASES)[1]
 
 PLACES = [b"\x00\x00\x00\x00", b"\xff\xff\xd9\x00", b"\xff\xff\xda\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01"]
 """First place, last one, around once (728), the largest sum, the second place."""
@@ -129,7 +190,7 @@ RECORDED = [name for name in NAMES if name.startswith(("ffmpeg", "rtmpdump-play-
 def c1_with_digest(base: int, place: bytes, version: bytes = b"\x09\x00\x7c\x02") -> bytes:
     part = bytearray(b"\x00\x00\x12\x34" + version + Random(6).randbytes(1528))
     part[base : base + 4] = place
-    return digests.make(bytes(part), digests.PLAYER, base)
+    return add_digest(bytes(part), PLAYER, base)
 
 
 def answer_to(c0_c1: bytes, epoch_ms: int = 0) -> bytes:
@@ -140,25 +201,25 @@ def answer_to(c0_c1: bytes, epoch_ms: int = 0) -> bytes:
 
 class TestDigest:
     @pytest.mark.parametrize("place", PLACES, ids=bytes.hex)
-    @pytest.mark.parametrize("schema", digests.BASES)
+    @pytest.mark.parametrize("schema", BASES)
     def test_a_c1_with_a_digest_is_answered_in_its_scheme(self, schema: str, place: bytes) -> None:
-        c1 = c1_with_digest(digests.BASES[schema], place)
+        c1 = c1_with_digest(BASES[schema], place)
         answer = answer_to(b"\x03" + c1, epoch_ms=0x01020304)
         assert len(answer) == 3073
         assert answer[:9] == bytes.fromhex("03 01020304 04050001")
-        assert digests.verdict(b"\x03" + c1 + bytes(1536), answer) == digests.Verdict(schema, schema, True, False)
+        assert verdict(b"\x03" + c1 + bytes(1536), answer) == Verdict(schema, schema, True, False)
         assert answer[1537:1545] == c1[:4] + bytes.fromhex("01020304")
 
     def test_s1_keeps_its_random_bytes_but_for_the_digest(self) -> None:
         answer = answer_to(b"\x03" + c1_with_digest(8, PLACES[1]))
         s1 = answer[1:1537]
-        _, at = digests.find(s1, digests.SERVER)
+        _, at = find_digest(s1, SERVER)
         assert s1[8:at] + s1[at + 32 :] == SERVER_NONCE[: at - 8] + SERVER_NONCE[at + 24 :]
 
-    @pytest.mark.parametrize("schema", digests.BASES)
+    @pytest.mark.parametrize("schema", BASES)
     @pytest.mark.parametrize("broken", [0, 5, 700, 1535])
     def test_a_c1_whose_digest_is_wrong_is_echoed(self, schema: str, broken: int) -> None:
-        c1 = bytearray(c1_with_digest(digests.BASES[schema], PLACES[2]))
+        c1 = bytearray(c1_with_digest(BASES[schema], PLACES[2]))
         c1[broken] ^= 1
         answer = answer_to(b"\x03" + c1)
         assert answer == b"\x03" + bytes(8) + SERVER_NONCE + c1[:4] + bytes(4) + c1[8:]
@@ -181,8 +242,8 @@ class TestDigest:
         # Their C2 answers the S1 of another server.
         assert server.receive_data(data[:3073]) == [events.HandshakeCompleted(3, echoed=False)]
         schema = SCHEMA1 if has_digest else ""
-        verdict = digests.verdict(data, server.data_to_send())
-        assert verdict == digests.Verdict(schema, schema, has_digest, False)
+        found = verdict(data, server.data_to_send())
+        assert found == Verdict(schema, schema, has_digest, False)
 
     def test_most_recordings_have_a_digest(self) -> None:
         assert sum(from_client(name)[5:9] != bytes(4) for name in RECORDED) > 35
@@ -207,12 +268,12 @@ class TestEcho:
         connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=77)
         connection.receive_data(b"\x03" + (c1_with_digest(8, PLACES[0]) if has_digest else bytes(1536)))
         s1 = connection.data_to_send()[1:1537]
-        _, at = digests.find(s1, digests.SERVER)
+        _, at = find_digest(s1, SERVER)
         c2 = {
             "copy": s1,
             "own time2": s1[:4] + b"\x00\x00\x01\x02" + s1[8:],
-            "signed": digests.sign(bytes(1536), digests.PLAYER, s1[at : at + 32]),
-            "signed for another": digests.sign(bytes(1536), digests.PLAYER, bytes(32)),
+            "signed": add_signature(bytes(1536), PLAYER, s1[at : at + 32]),
+            "signed for another": add_signature(bytes(1536), PLAYER, bytes(32)),
             "own time": b"\x00\x00\x00\x78" + s1[4:],
             "zero": bytes(1536),
         }[c2_of]
@@ -223,7 +284,7 @@ class TestEcho:
 class TestClient:
     def test_both_ends_answer_each_other(self) -> None:
         pair = ConnectionPair().connected()
-        assert digests.verdict(bytes(pair.to_server), bytes(pair.to_client)) == digests.Verdict("", "", False, False)
+        assert verdict(bytes(pair.to_server), bytes(pair.to_client)) == Verdict("", "", False, False)
         completed = events.HandshakeCompleted(3, echoed=True)
         assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
 

@@ -45,10 +45,9 @@ from ingest.rtmp.amf import (
     amf0,
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Object, Xml
-from tests.pure.rtmp.amf0.strategies import names as any_names
-from tests.pure.rtmp.amf0.vectors import BOTH_WAYS
-from tests.pure.rtmp.amf3 import codec as amf3
-from tests.pure.rtmp.amf3.strategies import integers, names, numbers, texts
+from tests.pure.rtmp.amf0.test_amf0 import BOTH_WAYS
+from tests.pure.rtmp.amf3.test_amf3 import amf3
+from tests.pure.rtmp.amf_values import integers, names, numbers, texts
 from tests.pure.rtmp.wire import ids
 from tests.rtmp_client import decode_all
 
@@ -159,8 +158,8 @@ def is_integer(name: str) -> bool:
 def plain_branches(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(
         st.lists(inner, max_size=4),
-        st.dictionaries(any_names, inner, max_size=4),
-        st.dictionaries(any_names.filter(lambda name: not is_integer(name)), inner, max_size=4).map(EcmaArray),
+        st.dictionaries(texts, inner, max_size=4),
+        st.dictionaries(texts.filter(lambda name: not is_integer(name)), inner, max_size=4).map(EcmaArray),
         st.builds(TypedObject, st.just("Point"), st.fixed_dictionaries({"x": inner, "y": inner})),
     )
 

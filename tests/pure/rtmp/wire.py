@@ -1,26 +1,25 @@
-"""Chunks built by hand, field by field, with none of the project's code: what the tests of the chunk layer are fed; and
-hypothesis strategies for what a sender may put on the wire: any messages, by any headers, interleaved anyhow."""
+"""Chunks built by hand, field by field, with none of the project's code (RTMP 1.0, section 5.3)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import strategies as st
+from tests.rtmpdecode import Decoded
 
-EXTENDED = 0xFFFFFF
+Sent = Decoded
+"""A message that a test sends; it has the form of one that the independent decoder reads."""
 
 
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
+h = bytes.fromhex
 
 
 def ids(rows: Iterable[Any]) -> list[str]:
-    """Of a table's rows, which have their name first."""
+    """The names of a table's rows, which stand first in each."""
     return [row[0] for row in rows]
 
 
 def basic(kind: int, csid: int, *, long_form: bool = False) -> bytes:
-    """The basic header; `long_form` takes the three-byte form also where a shorter one would do (ids from 64 on)."""
+    """The basic header. `long_form` takes three bytes also for ids (from 64 on) that fit into two."""
     if csid < 64:
         return bytes([kind << 6 | csid])
     if csid < 320 and not long_form:
@@ -30,27 +29,31 @@ def basic(kind: int, csid: int, *, long_form: bool = False) -> bytes:
 
 def time_field(time: int) -> tuple[bytes, bytes]:
     """The 24-bit field, and the extended timestamp where it needs one."""
-    if time < EXTENDED:
+    if time < 0xFFFFFF:
         return time.to_bytes(3, "big"), b""
     return b"\xff\xff\xff", time.to_bytes(4, "big")
 
 
-def type0(csid: int, time: int, type_id: int, stream_id: int, data: bytes, length: int | None = None) -> bytes:
+def _headed(kind: int, csid: int, time: int, rest: bytes, data: bytes) -> bytes:
     short, extended = time_field(time)
-    size = len(data) if length is None else length
-    header = short + size.to_bytes(3, "big") + bytes([type_id]) + stream_id.to_bytes(4, "little")
-    return basic(0, csid) + header + extended + data
+    return basic(kind, csid) + short + rest + extended + data
+
+
+def _length(data: bytes, length: int | None) -> bytes:
+    return (len(data) if length is None else length).to_bytes(3, "big")
+
+
+def type0(csid: int, time: int, type_id: int, stream_id: int, data: bytes, length: int | None = None) -> bytes:
+    rest = _length(data, length) + bytes([type_id]) + stream_id.to_bytes(4, "little")
+    return _headed(0, csid, time, rest, data)
 
 
 def type1(csid: int, delta: int, type_id: int, data: bytes, length: int | None = None) -> bytes:
-    short, extended = time_field(delta)
-    size = len(data) if length is None else length
-    return basic(1, csid) + short + size.to_bytes(3, "big") + bytes([type_id]) + extended + data
+    return _headed(1, csid, delta, _length(data, length) + bytes([type_id]), data)
 
 
 def type2(csid: int, delta: int, data: bytes) -> bytes:
-    short, extended = time_field(delta)
-    return basic(2, csid) + short + extended + data
+    return _headed(2, csid, delta, b"", data)
 
 
 def type3(csid: int, data: bytes, extended: int | None = None) -> bytes:
@@ -58,7 +61,7 @@ def type3(csid: int, data: bytes, extended: int | None = None) -> bytes:
 
 
 def set_chunk_size(size: int, current: int = 128) -> bytes:
-    """Its own four bytes are cut by the chunk size that is in force."""
+    """The four bytes of this message are cut by the `current` chunk size, too."""
     value = size.to_bytes(4, "big")
     rest = b"".join(type3(2, value[at : at + current]) for at in range(current, 4, current))
     return type0(2, 0, 1, 0, value[:current], 4) + rest
@@ -69,150 +72,58 @@ def abort(csid: int) -> bytes:
 
 
 @dataclass
-class Sent:
-    """A message, in the order of its fields as the reader gives them."""
-
-    type_id: int
-    timestamp: int
-    stream_id: int
-    payload: bytes
-
-    @property
-    def raw(self) -> tuple[int, int, int, bytes]:
-        return (self.type_id, self.timestamp, self.stream_id, self.payload)
-
-
-@dataclass
 class Sender:
-    """One chunk stream of a sender: begins messages with any header type that can say it, and gives chunk by chunk."""
+    """One chunk stream of a sender. It begins messages with any possible header type, and returns chunk by chunk."""
 
     csid: int
     repeats: bool = True
-    """Whether type 3 chunks repeat the extended timestamp."""
+    """True if type 3 chunks repeat the extended timestamp."""
     last: Sent | None = None
     step: int = 0
-    """The value of the last time field: what a type 3 chunk adds."""
+    """The value of the last time field, which a type 3 chunk adds to the timestamp."""
     rest: bytes = b""
     extended: bytes = field(default=b"", repr=False)
 
     def kinds(self, message: Sent) -> list[int]:
         """The header types that can begin the message."""
-        kinds = [0]
-        if self.last is not None and self.last.stream_id == message.stream_id:
-            kinds.append(1)
-            if (self.last.type_id, len(self.last.payload)) == (message.type_id, len(message.payload)):
-                kinds.append(2)
-                if (message.timestamp - self.last.timestamp) % 2**32 == self.step:
-                    kinds.append(3)
-        return kinds
+        if self.last is None or self.last.stream_id != message.stream_id:
+            return [0]
+        if (self.last.type_id, len(self.last.payload)) != (message.type_id, len(message.payload)):
+            return [0, 1]
+        is_in_step = (message.timestamp - self.last.timestamp) % 2**32 == self.step
+        return [0, 1, 2, 3] if is_in_step else [0, 1, 2]
 
     def begin(self, message: Sent, kind: int, chunk_size: int) -> bytes:
         delta = (message.timestamp - self.last.timestamp) % 2**32 if self.last else 0
-        data, self.rest = message.payload[:chunk_size], message.payload[chunk_size:]
-        self.last = message
+        self.last, self.rest = message, message.payload
         if kind == 3:
-            return basic(3, self.csid) + (self.extended if self.repeats else b"") + data
-        self.step = message.timestamp if kind == 0 else delta
-        self.extended = time_field(self.step)[1]
-        if kind == 0:
-            return type0(self.csid, self.step, message.type_id, message.stream_id, data, len(message.payload))
-        if kind == 1:
-            return type1(self.csid, delta, message.type_id, data, len(message.payload))
-        return type2(self.csid, delta, data)
+            return self.proceed(chunk_size)
+        return self._headed(message, kind, message.timestamp if kind == 0 else delta, chunk_size)
 
     def repeat(self, kind: int, chunk_size: int) -> bytes:
-        """As `proceed`, but by a header of type 0 that says the same, or of type 1 or 2 with no time since the last."""
+        """Proceed with a header that repeats the first one: of type 0, or of type 1 or 2 with a delta of 0."""
         assert self.last is not None
-        data, self.rest = self.rest[:chunk_size], self.rest[chunk_size:]
-        self.step = self.last.timestamp if kind == 0 else 0
-        self.extended = time_field(self.step)[1]
-        length = len(self.last.payload)
-        if kind == 0:
-            return type0(self.csid, self.step, self.last.type_id, self.last.stream_id, data, length)
-        return type1(self.csid, 0, self.last.type_id, data, length) if kind == 1 else type2(self.csid, 0, data)
+        return self._headed(self.last, kind, self.last.timestamp if kind == 0 else 0, chunk_size)
 
     def proceed(self, chunk_size: int) -> bytes:
+        return basic(3, self.csid) + (self.extended if self.repeats else b"") + self._take(chunk_size)
+
+    def _headed(self, message: Sent, kind: int, step: int, chunk_size: int) -> bytes:
+        self.step, self.extended = step, time_field(step)[1]
+        data, length = self._take(chunk_size), len(message.payload)
+        if kind == 0:
+            return type0(self.csid, step, message.type_id, message.stream_id, data, length)
+        return type1(self.csid, step, message.type_id, data, length) if kind == 1 else type2(self.csid, step, data)
+
+    def _take(self, chunk_size: int) -> bytes:
         data, self.rest = self.rest[:chunk_size], self.rest[chunk_size:]
-        return basic(3, self.csid) + (self.extended if self.repeats else b"") + data
+        return data
 
 
 def chunked(message: Sent, csid: int = 3, chunk_size: int = 128) -> bytes:
-    """The message in chunks, the first under a header that says all."""
+    """The message in chunks, of which the first has a type 0 header."""
     sender = Sender(csid)
     data = sender.begin(message, 0, chunk_size)
     while sender.rest:
         data += sender.proceed(chunk_size)
     return data
-
-
-Raw = tuple[int, int, int, bytes]
-
-timestamps = st.one_of(
-    st.integers(0, 2**32 - 1),
-    st.integers(0, 100),
-    st.integers(0xFFFFFE, 0x1000001),
-    st.integers(2**32 - 5, 2**32 - 1),
-)
-csids = st.sampled_from([3, 4, 63, 64, 319, 320, 65599])
-sizes = st.lists(st.integers(1, 700), max_size=30)
-"""Of the pieces that the bytes are cut into."""
-CHUNK_SIZES = st.sampled_from([1, 2, 100, 128, 129, 4096])
-
-# Payload and extended timestamps can't be mistaken for one another: only a sender that doesn't repeat them would mind.
-ODD = b"\xc4\xee\xef"
-payloads = st.builds(lambda size, byte: bytes([byte]) * size, st.integers(0, 600), st.sampled_from(ODD))
-odd_messages = st.builds(
-    Sent,
-    st.sampled_from([8, 9, 18, 20, 22, 99]),
-    timestamps.filter(lambda time: time >> 24 not in ODD),
-    st.sampled_from([0, 1, 2, 0xFFFFFFFF]),
-    payloads,
-)
-
-
-@st.composite
-def conversations(
-    draw: st.DrawFn, messages: st.SearchStrategy[Sent] = odd_messages, *, repeats: bool = False, most: int = 25
-) -> tuple[bytes, list[Raw]]:
-    """Bytes of a sender that has some chunk streams, and the messages in the order in which they are complete.
-
-    `repeats`: extended timestamps are always repeated, so that payloads may be anything. The bytes begin with a Set
-    Chunk Size of less than any chunk size that may be in force, so they can follow others.
-    """
-    used = draw(st.lists(csids, min_size=1, unique=True))
-    senders = {csid: Sender(csid, repeats or draw(st.booleans())) for csid in used}
-    chunk_size = 128
-    data = set_chunk_size(chunk_size)
-    complete: list[Raw] = []
-    for _ in range(draw(st.integers(1, most))):
-        if draw(st.integers(0, 9)) == 0:
-            size = draw(CHUNK_SIZES)
-            data += set_chunk_size(size, chunk_size)
-            chunk_size = size
-        sender = senders[draw(st.sampled_from(sorted(senders)))]
-        if sender.rest and chunk_size >= 4 and draw(st.integers(0, 9)) == 0:
-            data += abort(sender.csid)
-            sender.rest = b""
-            continue
-        if sender.rest:
-            kind = draw(st.sampled_from([3, 3, 3, 3, 2, 1, 0]))
-            data += sender.proceed(chunk_size) if kind == 3 else sender.repeat(kind, chunk_size)
-        else:
-            message = draw(messages)
-            if sender.last and draw(st.booleans()):
-                # As the one before: so that the shorter headers come up.
-                later = (sender.last.timestamp + draw(st.sampled_from([0, 20, sender.step]))) % 2**32
-                if later >> 24 not in ODD:
-                    message = Sent(sender.last.type_id, later, sender.last.stream_id, sender.last.payload)
-            kinds = sender.kinds(message)
-            if sender.last and (message.timestamp - sender.last.timestamp) % 2**32 >> 24 in ODD:
-                kinds = [0]
-            data += sender.begin(message, draw(st.sampled_from(kinds)), chunk_size)
-        if not sender.rest and sender.last:
-            complete.append(sender.last.raw)
-    for sender in senders.values():
-        while sender.rest:
-            data += sender.proceed(chunk_size)
-            if not sender.rest and sender.last:
-                complete.append(sender.last.raw)
-    return data, complete

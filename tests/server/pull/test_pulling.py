@@ -16,7 +16,7 @@ from ingest.server import RtmpServer
 from ingest.server.config import PullSettings
 from ingest.server.pull import NOT_YET
 from tests.certificates import make_pair
-from tests.pure.live.extended import BOTH, SENT, expected
+from tests.pure.live.test_extended import BOTH, SENT, expected
 from tests.rtmp_client import DATA
 from tests.server.app import Message, ScriptedApp
 from tests.server.clients import Camera, playing, publishing

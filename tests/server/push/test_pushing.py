@@ -6,7 +6,7 @@ from ingest.rtmp import Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
-from tests.pure.live.extended import MULTITRACK, SENT, expected
+from tests.pure.live.test_extended import MULTITRACK, SENT, expected
 from tests.server.app import ScriptedApp
 from tests.server.clients import Camera, Stage, playing, publishing
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound

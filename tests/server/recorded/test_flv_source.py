@@ -22,7 +22,7 @@ from ingest.rtmp.messages.control import set_chunk_size
 from ingest.server.vod import flv_source
 from ingest.server.vod.flv_source import FlvSource, RecordedMessage, Span, asked_span, read_info
 from ingest.server.vod.pacing import LEAST_AHEAD_MS, ChunkLane, Pacing
-from tests.pure.live.extended import MOD_EX, MULTITRACK, ONE, SENT, expected, picture, together
+from tests.pure.live.test_extended import MOD_EX, MULTITRACK, ONE, SENT, expected, picture, together
 from tests.rtmp_client import AUDIO, DATA, VIDEO
 from tests.server.clients import Made
 from tests.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound

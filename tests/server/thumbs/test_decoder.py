@@ -28,7 +28,7 @@ from ingest.server import thumbnail_decoder as decoder_program
 from ingest.server.config import ThumbnailSettings
 from ingest.server.thumbnails import PROGRAM, Decoder, LostError, Request, request_of
 from tests.pure.live.payloads import make_stream, publisher
-from tests.pure.rtmp.media.writing import write_legacy_video
+from tests.pure.rtmp.media.test_media import write_legacy_video
 from tests.rtmpweb.processes import children, command
 from tests.server_process import wait_for
 

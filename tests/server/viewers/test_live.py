@@ -10,7 +10,7 @@ from ingest.rtmp import events
 from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.media import live_viewer as module
-from tests.pure.live.extended import SENT, expected
+from tests.pure.live.test_extended import SENT, expected
 from tests.rtmp_client import RtmpClient
 from tests.server.app import Instance, ScriptedApp
 from tests.server.clients import playing, publishing

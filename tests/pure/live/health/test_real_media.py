@@ -8,7 +8,7 @@ import pytest
 
 from ingest.contracts import HealthRule
 from ingest.flv import TagReader
-from tests.pure.live.health.made import Watched
+from tests.pure.live.health.test_streams import Watched
 from tests.tools import require_tool
 
 ON = HealthRule(enabled=True, warning=None, bad=None, hold_s=None)

@@ -7,8 +7,8 @@ import av
 import pytest
 
 from ingest.rtmp.codecs import AudioConfig
-from tests.pure.live.payloads import Bits
-from tests.pure.rtmp.codecs.helpers import audio
+from tests.pure.rtmp.codecs.test_encoders import audio
+from tests.pure.rtmp.codecs.test_video import Bits
 from tests.pure.rtmp.wire import h, ids
 
 # --- AAC ---

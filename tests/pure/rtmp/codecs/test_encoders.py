@@ -1,9 +1,12 @@
 """What real encoders send, against what FFmpeg's libraries read from the same (vectors.json, make_vectors.py); and
 whatever a peer sends: nothing is raised, and no figure is impossible."""
 
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import av
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +14,39 @@ from hypothesis import strategies as st
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
-from tests.pure.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, vector, video
 from tests.pure.rtmp.wire import h
 from tests.recordings import decoded, from_client
 from tests.rtmp_client import decode_all
 from tests.rtmpdecode import Decoded
+
+VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_text())
+"""name, kind (audio or video), header and frame (whole messages, frames cut short), what FFmpeg reads from them."""
+
+
+def video(payload: bytes) -> VideoConfig:
+    found = video_config(read_video(payload))
+    assert found
+    return found
+
+
+def audio(payload: bytes) -> AudioConfig:
+    found = audio_config(read_audio(payload))
+    assert found
+    return found
+
+
+def vector(name: str, part: str) -> bytes:
+    return h(next(each for each in VECTORS if each["name"] == name)[part])
+
+
+def header_by_ffmpeg(codec: str, record: bytes) -> tuple[int, int, float | None, Fraction | None]:
+    """Width, height, frames a second and pixels' aspect, from a configuration record alone."""
+    context: Any = av.CodecContext.create(codec, "r")
+    context.extradata = record
+    context.open()
+    rate = context.framerate
+    return context.width, context.height, round(float(rate), 3) if rate else None, context.sample_aspect_ratio
+
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
 AUDIO = [vector for vector in VECTORS if vector["kind"] == "audio"]

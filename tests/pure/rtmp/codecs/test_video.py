@@ -1,5 +1,6 @@
 """Video that encoders at hand don't send, by the tables of the specifications."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -7,9 +8,72 @@ import pytest
 from ingest.rtmp.codecs import VideoConfig, video_config
 from ingest.rtmp.codecs.bitstream import BitReader, leb128
 from ingest.rtmp.media import read_video
-from tests.pure.live.payloads import Bits, avc_header, sps
-from tests.pure.rtmp.codecs.helpers import header_by_ffmpeg, vector, video
+from tests.pure.live.payloads import avc_header
+from tests.pure.rtmp.codecs.test_encoders import header_by_ffmpeg, vector, video
 from tests.pure.rtmp.wire import h
+
+
+class Bits:
+    """Writes bits, most significant first."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def u(self, count: int, value: int) -> "Bits":
+        self.text += format(value, f"0{count}b") if count else ""
+        return self
+
+    def ue(self, value: int) -> "Bits":
+        digits = format(value + 1, "b")
+        self.text += "0" * (len(digits) - 1) + digits
+        return self
+
+    def se(self, value: int) -> "Bits":
+        return self.ue(2 * value - 1 if value > 0 else -2 * value)
+
+    def to_bytes(self) -> bytes:
+        padded = self.text + "1"
+        padded += "0" * (-len(padded) % 8)
+        return int(padded, 2).to_bytes(len(padded) // 8, "big")
+
+
+def sps(
+    *,
+    width_mbs: int,
+    height_units: int,
+    profile: int = 100,
+    constraints: int = 0,
+    level: int = 40,
+    crop: tuple[int, int, int, int] | None = None,
+    frame_mbs_only: bool = True,
+    chroma: int = 1,
+    scaling: bool = False,
+    set_id: int = 0,
+) -> bytes:
+    """A sequence parameter set with its NAL header, emulation prevention included."""
+    bits = Bits().u(8, profile).u(8, constraints).u(8, level).ue(set_id)
+    if profile >= 100:
+        bits.ue(chroma)
+        if chroma == 3:
+            bits.u(1, 0)
+        bits.ue(0).ue(0).u(1, 0).u(1, int(scaling))
+        if scaling:
+            # One list that ends at once (8 - 8 = 0), one of 16 differences of 0; the others are not given.
+            bits.u(1, 1).se(-8).u(1, 1)
+            for _ in range(16):
+                bits.se(0)
+            bits.u(6 if chroma != 3 else 10, 0)
+    bits.ue(0).ue(0).ue(4)  # Frame numbers, picture order by its type 0.
+    bits.ue(3).u(1, 0).ue(width_mbs - 1).ue(height_units - 1).u(1, int(frame_mbs_only))
+    if not frame_mbs_only:
+        bits.u(1, 0)
+    bits.u(1, 1)
+    bits.u(1, 1 if crop else 0)
+    for edge in crop or ():
+        bits.ue(edge)
+    bits.u(1, 0)
+    return b"\x67" + re.sub(rb"\0\0(?=[\0-\3])", b"\0\0\3", bits.to_bytes())
+
 
 # --- H.264 ---
 

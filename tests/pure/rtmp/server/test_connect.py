@@ -6,23 +6,30 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, UserControl, events
+from ingest.rtmp import (
+    LocalProtocolError,
+    Message,
+    Phase,
+    RemoteProtocolError,
+    ServerConnection,
+    UserControl,
+    events,
+)
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.capabilities import RELAY_CAPABILITIES, read_capabilities
 from ingest.rtmp.messages import AggregatePart
-from tests.pure.rtmp.pair import (
-    SECRET,
-    ConnectionPair,
-    Decide,
-    answers,
-    command,
-    commands,
-    deciding,
-    sent,
-    take,
-    wait,
-)
+from tests.pure.rtmp.pair import SECRET, ConnectionPair, Decide, answers, command, commands, deciding, sent
 from tests.rtmp_client import decode_all, encode_aggregate
+
+
+def wait(server: ServerConnection, event: Any) -> None:
+    """Decides nothing."""
+
+
+def take(server: ServerConnection, data: bytes | None = None) -> list[Any]:
+    """What the server tells, of `data` if there is some."""
+    return list(server.events() if data is None else server.receive_data(data))
+
 
 PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 SUCCESS: dict[str, Any] = {

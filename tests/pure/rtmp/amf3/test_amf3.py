@@ -1,12 +1,51 @@
-"""AMF3 values as data: name, value, bytes. They serve the decoder, the encoder and the tests of cut messages alike."""
+"""AMF3: its vectors, and what it alone has: integers of 29 bits, classes, and what counts against the limits."""
 
+from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
-from ingest.rtmp.amf import UNDEFINED, Date, Reference, XmlDocument
-from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+import pytest
+
+from ingest.rtmp import LimitExceeded, Limits, RemoteProtocolError
+from ingest.rtmp.amf import UNDEFINED, Date, EcmaArray, Reference, XmlDocument
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
+from ingest.rtmp.amf.amf3_decoder import Decoder
+from ingest.rtmp.amf.amf3_encoder import Encoder
 from tests.pure.rtmp.wire import h
 
+
+def same(first: Any, second: Any) -> bool:
+    """Equal, and of equal types all the way down."""
+    if type(first) is not type(second) or first != second:
+        return False
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(same(first[name], second[name]) for name in first)
+    if isinstance(first, Externalizable):
+        return same(first.value, second.value)
+    if isinstance(first, Array) and not same(first.associative, second.associative):
+        return False
+    if isinstance(first, list | tuple):
+        return all(same(*pair) for pair in zip(first, second, strict=True))
+    return True
+
+
+amf3 = SimpleNamespace(Decoder=Decoder, decode=Decoder.decode, encode=Encoder.encode)
+"""Both ways, as the module `amf0` has them."""
+
+# --- Vectors: name, value, bytes; for the decoder, the encoder, cut messages and the fuzzer ---
+
 Case = tuple[str, Any, bytes]
+
+
+def u29(number: int) -> bytes:
+    """AMF3 1.3.1."""
+    if number < 0x80:
+        return bytes([number])
+    if number < 0x4000:
+        return bytes([number >> 7 | 0x80, number & 0x7F])
+    if number < 0x200000:
+        return bytes([number >> 14 | 0x80, number >> 7 & 0x7F | 0x80, number & 0x7F])
+    return bytes([number >> 22 | 0x80, number >> 15 & 0x7F | 0x80, number >> 8 & 0x7F | 0x80, number & 0xFF])
 
 
 def t(text: str) -> bytes:
@@ -182,3 +221,92 @@ REFUSED: list[tuple[str, bytes]] = [
     ("externalizable of an unknown class", h("0a 07 03 50 01")),
     ("externalizable without a class", h("0a 07 01 01")),
 ]
+
+
+# --- Tests ---
+
+
+@pytest.mark.parametrize("value", [2**28, -(2**28) - 1, 2**40])
+def test_integers_of_more_than_29_bits_are_doubles(value: int) -> None:
+    assert amf3.encode(value) == amf3.encode(float(value))
+    assert amf3.decode(amf3.encode(value))[0] == value
+
+
+def test_tuple_zoned_date_and_ecma_array_are_encoded_as_plain_amf3_types() -> None:
+    assert amf3.encode((1, "a")) == amf3.encode([1, "a"])
+    assert amf3.encode(Date(5.0, 60)) == amf3.encode(Date(5.0))
+    assert amf3.encode(EcmaArray({"a": 1})) == amf3.encode({"a": 1})
+
+
+def test_the_name_of_an_unknown_class_is_not_quoted() -> None:
+    """It may be whatever the peer likes, a stream key too."""
+    with pytest.raises(RemoteProtocolError, match="externalizable") as refused:
+        amf3.decode(h("0a 07 0d") + b"secret" + h("01"))
+    assert "secret" not in str(refused.value)
+
+
+def test_tables_are_shared_by_the_values_of_one_encoder() -> None:
+    shared = {"name": "name"}
+    data = amf3.encode(shared, shared, "name")
+    decoder = amf3.Decoder(data, 0, Limits(), 10)
+    first, second, name = (decoder.value(0) for _ in range(3))
+    assert first is second
+    assert (first, name) == (shared, "name")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 6400, b"x" * 6400, Xml("x" * 6400), ["x" * 6400], Vector(Items.INT, [0] * 100)],
+    ids=["string", "bytes", "XML", "array", "vector"],
+)
+def test_long_values_count_by_length_against_the_element_limit(value: Any) -> None:
+    limits = Limits(amf_elements=1000)
+    assert amf3.decode(amf3.encode([value] * 9), 0, limits)[0] == [value] * 9
+    with pytest.raises(LimitExceeded):
+        amf3.decode(amf3.encode([value] * 11), 0, limits)
+
+
+@pytest.mark.parametrize("class_name", ["", "n" * 640, "\U0001f600" * 160], ids=["none", "long", "wide"])
+@pytest.mark.parametrize("sealed", [[], ["n" * 640], ["\U0001f600" * 160], ["n" * 32] * 2], ids=repr)
+def test_traits_count_by_the_bytes_of_all_their_names(class_name: str, sealed: list[str]) -> None:
+    """By each object that refers to them."""
+    names = [name.encode() for name in (class_name, *sealed)]
+    traits = u29(len(sealed) << 4 | 3) + b"".join(u29(len(name) << 1 | 1) + name for name in names)
+    nothing = b"\x01" * len(sealed)
+    data = b"\x09\x07\x01\x0a" + traits + nothing + 2 * (b"\x0a\x01" + nothing)
+    cost = 1 + 3 + len(sealed) + 3 * len(sealed) + 2 * (sum(map(len, names)) // 64)
+    first, *_ = amf3.decode(data, 0, Limits(amf_elements=cost))[0]
+    assert first.traits == Traits(class_name, tuple(sealed))
+    with pytest.raises(LimitExceeded):
+        amf3.decode(data, 0, Limits(amf_elements=cost - 1))
+
+
+def test_texts_count_by_bytes_not_by_characters() -> None:
+    text = "\U0001f600" * 16
+    data = amf3.encode([text, text])
+    assert amf3.decode(data, 0, Limits(amf_elements=4))[0] == [text, text]
+    with pytest.raises(LimitExceeded):
+        amf3.decode(data, 0, Limits(amf_elements=3))
+
+
+def test_names_of_sealed_members_count_against_the_element_limit() -> None:
+    """They are kept with the traits, one byte of the message each."""
+    data = h("0a a343 01") + b"\x01" * 0x123 + b"\x01" * 0x123
+    with pytest.raises(LimitExceeded):
+        amf3.decode(data, 0, Limits(amf_elements=0x123))
+
+
+def test_decoding_time_does_not_grow_quadratically_with_the_size() -> None:
+    """Large tables of strings and traits, and references to the last of each."""
+
+    def taken(count: int) -> float:
+        value = [Object(f"c{i}", {f"n{i}": f"s{i}"}, sealed=[f"n{i}"]) for i in range(count)] * 2
+        data = amf3.encode(value)
+        best = 1.0
+        for _ in range(3):
+            start = process_time()
+            amf3.decode(data, 0, Limits(amf_elements=10**6))
+            best = min(best, process_time() - start)
+        return best
+
+    assert taken(8000) < 40 * taken(800)
