@@ -1,16 +1,22 @@
-"""What holds for the bytes of a rendition: its init segment, its segments and their parts."""
+"""The rules of the bytes of a rendition: `Media` of fragmented MP4, `Subtitles` of WebVTT."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from tests.hls.checks import Check
 from tests.hls.mp4 import Run, Track, boxes, read_fragments, read_init
 from tests.hls.playlist import Segment
+from tests.hls.rules import Checked, Places
 
 TOLERANCE_S: Final = 0.002
-"""Between a playlist's duration and that of the samples: the decimals of the one, the timescale of the other."""
+"""Between the duration of a playlist, with its decimals, and the duration of the samples, in their timescale."""
+
+HEADER: Final = re.compile(r"\ufeff?WEBVTT(?:[ \t][^\n]*)?(?:\n|$)")
+STAMP: Final = r"(?:(\d{2,}):)?([0-5]\d):([0-5]\d\.\d{3})"
+MAP: Final = re.compile(rf"X-TIMESTAMP-MAP=(?:LOCAL:{STAMP},MPEGTS:\d+|MPEGTS:\d+,LOCAL:{STAMP})")
+TIMES: Final = re.compile(rf"{STAMP}[ \t]+-->[ \t]+{STAMP}(?:[ \t].*)?")
 
 
 @dataclass(frozen=True)
@@ -21,152 +27,186 @@ class Body:
     whole: bytes | None
     parts: Sequence[bytes | None] = ()
 
-    @cached_property
-    def fetched(self) -> list[tuple[str, float, bool, bytes]]:
-        """(name, the playlist's duration, is said to be independent, bytes) of its parts, or else of all of it."""
-        found = [
-            (f"part {self.segment.msn}.{place}", part.duration, part.is_independent, data)
-            for place, (part, data) in enumerate(zip(self.segment.parts, self.parts, strict=False))
-            if data is not None
-        ]
-        if len(found) < len(self.segment.parts) or not found:
-            return [self._whole] if self.whole is not None else found
-        return found
+    @property
+    def fetched(self) -> list[tuple[str, bytes]]:
+        """(name, content) of each part and of the whole segment."""
+        parts = [(f"part {self.segment.msn}.{place}", data) for place, data in enumerate(self.parts)]
+        found = [*parts, (f"segment {self.segment.msn}", self.whole)]
+        return [(name, data) for name, data in found if data is not None]
 
     @property
-    def _whole(self) -> tuple[str, float, bool, bytes]:
-        assert self.whole is not None
-        first = self.segment.parts[0].is_independent if self.segment.parts else False
-        return f"segment {self.segment.msn}", self.segment.duration, first, self.whole
+    def joined(self) -> bytes | None:
+        """All of its parts; None if some are lacking, or it has none."""
+        parts = [data for data in self.parts if data is not None]
+        return b"".join(parts) if parts and len(parts) >= len(self.segment.parts) else None
 
 
 @dataclass(frozen=True)
-class Media:
-    """In the playlist's order; `inits` by the URIs of their maps."""
+class Piece:
+    """A part, or a whole segment whose parts are not all there."""
 
-    inits: dict[str, bytes]
+    name: str
+    body: Body
+    duration: float
+    """Seconds, by the playlist."""
+    is_independent: bool
+    """True if the playlist says so."""
+    is_part: bool
+    begins_segment: bool
+    runs: list[Run]
+
+    @property
+    def leading(self) -> list[Run]:
+        """The runs of the track that durations are measured by: video if there is some."""
+        video = [run for run in self.runs if run.track.kind == "video"]
+        return video or [run for run in self.runs if run.track.number == self.runs[0].track.number]
+
+
+@dataclass(frozen=True)
+class Media(Checked):
+    inits: Mapping[str, bytes]
+    """By the URIs of their maps."""
     bodies: Sequence[Body]
+    """In the order of the playlist."""
     are_independent: bool = False
-    """EXT-X-INDEPENDENT-SEGMENTS."""
+    """True with EXT-X-INDEPENDENT-SEGMENTS."""
 
-    def tracks(self, body: Body) -> dict[int, Track]:
-        """Of the body's map; none where that can't be read, which another check tells."""
+    def _tracks(self, body: Body) -> dict[int, Track]:
+        """The tracks of the body's map; none if it can't be read, which `init` reports."""
         try:
             return read_init(self.inits[body.segment.map_uri])
         except (KeyError, ValueError):
             return {}
 
     @cached_property
-    def runs(self) -> list[tuple[Body, str, float, bool, list[Run]]]:
-        """Of what can be read, as `Body.fetched` has it: its runs, one after another."""
+    def pieces(self) -> list[Piece]:
+        """All that can be read; `whole` reports the rest."""
         found = []
         for body in self.bodies:
-            tracks = self.tracks(body)
-            for name, duration, is_independent, data in body.fetched:
+            parts, msn = body.segment.parts, body.segment.msn
+            pieces = [
+                (data, Piece(f"part {msn}.{place}", body, part.duration, part.is_independent, True, place == 0, []))
+                for place, (part, data) in enumerate(zip(parts, body.parts, strict=False))
+                if data is not None
+            ]
+            if body.whole is not None and (len(pieces) < len(parts) or not pieces):
+                is_independent = bool(parts) and parts[0].is_independent
+                piece = Piece(f"segment {msn}", body, body.segment.duration, is_independent, False, True, [])
+                pieces = [(body.whole, piece)]
+            for data, piece in pieces:
                 try:
-                    runs = [run for fragment in read_fragments(data, tracks) for run in fragment]
+                    piece.runs.extend(read_fragments(data, self.inits.get(body.segment.map_uri, b"")))
                 except ValueError:
                     continue
-                found.append((body, name, duration, is_independent, runs))
+                found.append(piece)
         return found
 
-
-def leading(runs: list[Run]) -> list[Run]:
-    """Of the track that the durations are of: video, where there is some."""
-    video = [run for run in runs if run.track.kind == "video"]
-    if video or not runs:
-        return video
-    return [run for run in runs if run.track.number == runs[0].track.number]
-
-
-def begins_segment(body: Body, name: str) -> bool:
-    return name in (f"segment {body.segment.msn}", f"part {body.segment.msn}.0")
-
-
-def init(found: Media) -> Iterator[str]:
-    for uri, data in found.inits.items():
-        try:
-            read_init(data)
-        except ValueError as error:
-            yield f"{uri}: {error}"
-    for uri in {body.segment.map_uri for body in found.bodies} - set(found.inits):
-        yield f"the init segment {uri!r} is not there"
-
-
-def whole(found: Media) -> Iterator[str]:
-    for body in found.bodies:
-        tracks = found.tracks(body)
-        pieces = [(f"segment {body.segment.msn}", body.whole)]
-        pieces += [(f"part {body.segment.msn}.{place}", data) for place, data in enumerate(body.parts)]
-        for name, data in pieces:
-            if data is None:
-                continue
+    def init(self) -> Places:
+        for uri, data in self.inits.items():
             try:
-                read_fragments(data, tracks) if tracks else list(boxes(data))
+                read_init(data)
             except ValueError as error:
-                yield f"{name}: {error}"
+                yield f"{uri}: {error}"
+        yield from (f"{uri!r} is not there" for uri in {body.segment.map_uri for body in self.bodies} - set(self.inits))
+
+    def whole(self) -> Places:
+        for body in self.bodies:
+            init = self.inits[body.segment.map_uri] if self._tracks(body) else None
+            for name, data in body.fetched:
+                try:
+                    read_fragments(data, init) if init else boxes(data)
+                except ValueError as error:
+                    yield f"{name}: {error}"
+
+    def concatenated(self) -> Places:
+        known = [(body.segment, body.joined, body.whole) for body in self.bodies if body.segment.parts]
+        return (
+            f"segment {segment.msn}"
+            for segment, joined, whole in known
+            if None not in (joined, whole) and joined != whole
+        )
+
+    def in_order(self) -> Places:
+        ends: dict[int, int] = {}
+        for piece in self.pieces:
+            if piece.body.segment.has_discontinuity and piece.begins_segment:
+                ends.clear()
+            for run in piece.runs:
+                before = ends.get(run.track.number, run.begins)
+                if run.begins != before:
+                    yield f"{piece.name}: track {run.track.number} goes from {before} to {run.begins}"
+                ends[run.track.number] = run.ends
+
+    def independent(self) -> Places:
+        for piece in self.pieces:
+            begins_so = any(is_sync for run in piece.leading[:1] for is_sync in run.are_sync[:1])
+            is_said = piece.is_independent or (self.are_independent and piece.begins_segment)
+            if is_said and not begins_so:
+                yield piece.name
+
+    def told_independent(self) -> Places:
+        for piece in self.pieces:
+            has_sync = any(any(run.are_sync) for run in piece.leading)
+            if piece.is_part and has_sync and not piece.is_independent:
+                yield piece.name
+
+    def durations(self) -> Places:
+        for piece in self.pieces:
+            measured = sum(run.duration_s for run in piece.leading)
+            if abs(measured - piece.duration) > TOLERANCE_S:
+                yield f"{piece.name}: {piece.duration:.5f} s, its samples last {measured:.5f} s"
+
+    def every_track(self) -> Places:
+        for body in self.bodies:
+            seen = {run.track.number for piece in self.pieces if piece.body is body for run in piece.runs}
+            lacking = [track.codec for number, track in self._tracks(body).items() if seen and number not in seen]
+            yield from (f"segment {body.segment.msn} has no {codec}" for codec in lacking)
 
 
-def concatenated(found: Media) -> Iterator[str]:
-    for body in found.bodies:
-        parts = [data for data in body.parts if data is not None]
-        if body.whole is None or not body.segment.parts or len(parts) < len(body.segment.parts):
-            continue
-        if b"".join(parts) != body.whole:
-            yield f"segment {body.segment.msn} has {len(body.whole)} bytes, its parts {sum(map(len, parts))}, others"
+def _text(data: bytes) -> str:
+    return re.sub(r"\r\n?", "\n", data.decode("utf-8", "replace"))
 
 
-def in_order(found: Media) -> Iterator[str]:
-    ends: dict[int, int] = {}
-    for body, name, _, _, runs in found.runs:
-        if body.segment.has_discontinuity and begins_segment(body, name):
-            ends.clear()
-        for run in runs:
-            before = ends.get(run.track.number)
-            if before is not None and run.begins < before:
-                yield f"{name}: track {run.track.number} goes back from {before} to {run.begins}"
-            elif before is not None and run.begins > before:
-                yield f"{name}: track {run.track.number} leaps from {before} to {run.begins}"
-            ends[run.track.number] = run.begins + sum(sample.duration for sample in run.samples)
+def _blocks(text: str) -> list[list[str]]:
+    return [block.strip("\n").split("\n") for block in re.split(r"\n{2,}", text.strip("\n")) if block]
 
 
-def independent(found: Media) -> Iterator[str]:
-    for body, name, _, is_independent, runs in found.runs:
-        first = leading(runs)
-        wanted = is_independent or (found.are_independent and begins_segment(body, name))
-        if wanted and (not first or not first[0].samples or not first[0].samples[0].is_sync):
-            yield f"{name} is said to be independent, and begins with no sync sample"
+def _cues(text: str) -> list[list[str]]:
+    return [block for block in _blocks(text) if any("-->" in line for line in block[:2])]
 
 
-def told_independent(found: Media) -> Iterator[str]:
-    for body, name, _, is_independent, runs in found.runs:
-        has_sync = any(sample.is_sync for run in leading(runs) for sample in run.samples)
-        if body.segment.parts and name.startswith("part") and has_sync and not is_independent:
-            yield f"{name} has a sync sample and is not INDEPENDENT"
+@dataclass(frozen=True)
+class Subtitles(Checked):
+    bodies: Sequence[Body]
 
+    @property
+    def _files(self) -> Iterator[tuple[Segment, str, str]]:
+        """(its segment, name, text) of all that was fetched."""
+        for body in self.bodies:
+            for name, data in body.fetched:
+                yield body.segment, name, _text(data)
 
-def durations(found: Media) -> Iterator[str]:
-    for _, name, duration, _, runs in found.runs:
-        measured = sum(run.duration_s for run in leading(runs))
-        if abs(measured - duration) > TOLERANCE_S:
-            yield f"{name}: the playlist says {duration:.5f} s, its samples last {measured:.5f} s"
+    def vtt_header(self) -> Places:
+        files = [(name, text) for segment, name, text in self._files if not segment.map_uri]
+        return (f"{name} begins with {text[:20]!r}" for name, text in files if not HEADER.match(text))
 
+    def vtt_characters(self) -> Places:
+        return (name for _, name, text in self._files if "\ufffd" in text)
 
-def every_track(found: Media) -> Iterator[str]:
-    for body in found.bodies:
-        tracks = found.tracks(body)
-        seen = {run.track.number for other, *_, runs in found.runs if other is body for run in runs}
-        for number in sorted(set(tracks) - seen) if seen else ():
-            yield f"segment {body.segment.msn} has nothing of track {number} ({tracks[number].codec})"
+    def vtt_map(self) -> Places:
+        headers = [(name, _blocks(text)[0][1:]) for _, name, text in self._files if HEADER.match(text)]
+        return (name for name, lines in headers if not any(map(MAP.fullmatch, lines)))
 
+    def vtt_timed(self) -> Places:
+        for _, name, text in self._files:
+            for line in (next(line for line in cue if "-->" in line) for cue in _cues(text)):
+                times = TIMES.fullmatch(line)
+                numbers = [float(each or 0) for each in times.groups()] if times else []
+                if numbers[:3] >= numbers[3:]:
+                    yield f"{name}: {line!r}"
 
-SEGMENTS: list[Check[Media]] = [
-    Check("init", "3.1.2", "The map's resource is an init segment: ftyp, moov with mvex, no samples", init),
-    Check("whole", "3.1.2", "Each is whole: fragments of moof and mdat, addressed from the moof on, with tfdt", whole),
-    Check("concatenated", "3.2", "A segment's parts, one after another, are the segment", concatenated),
-    Check("in-order", "3", "Each track's times go on where the fragment before ended", in_order),
-    Check("independent", "4.4.4.9", "What is said to be independent begins with a sync sample", independent),
-    Check("told-independent", "4.4.4.9", "A part with a sync sample says so", told_independent, "should"),
-    Check("durations", "4.4.4.1, 4.4.4.9", "Durations are those of the samples", durations),
-    Check("every-track", "3", "Each segment has something of each track", every_track, "should"),
-]
+    def vtt_same_cues(self) -> Places:
+        for body in self.bodies:
+            parts = [cue for data in body.parts if data is not None for cue in _cues(_text(data))]
+            if body.joined is not None and body.whole is not None and parts != _cues(_text(body.whole)):
+                yield f"segment {body.segment.msn}"

@@ -16,8 +16,8 @@ from ingest.services import pulls
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from tests.hls.client import FollowError, Player, Rendition
-from tests.hls.playlist import MediaPlaylist
-from tests.hls.validator import faults
+from tests.hls.playlist import Playlist
+from tests.hls.rules import faults
 from tests.ingest.cluster import relayed
 from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
@@ -47,7 +47,7 @@ def subscribers(server: RtmpServer) -> int:
     return len(live.subscribers) if live is not None else 0
 
 
-async def look(hls: Running) -> MediaPlaylist:
+async def look(hls: Running) -> Playlist:
     """A viewer who asks for one playlist."""
     async with Player(hls.url()) as player:
         return await (await opened(player)).reload()
@@ -84,7 +84,7 @@ async def test_packets_delivered_by_hls_equal_the_published_ones(key: NewKey, cl
         rendition = await watched_to_the_end(ClipPublisher(hls, key.secret, clip, repeats=False), player)
         assert_valid(player)
     got = tmp_path / "got.mp4"
-    got.write_bytes(rendition.joined())
+    got.write_bytes(b"".join(rendition.joined()))
     there, here = read_packets(str(clip)), read_packets(str(got))
     for kind in ("video", "audio"):
         published = [packet.data for packet in there if packet.kind == kind]

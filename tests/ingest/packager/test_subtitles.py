@@ -29,9 +29,7 @@ async def subtitled(hls: Running, player: Player) -> tuple[Rendition, Rendition]
 async def follow_until(subtitles: Rendition, words: str) -> None:
     """Part by part, as they come, until one has these words."""
     async with asyncio.timeout(10):
-        await subtitles.follow(
-            lambda: words.encode() in subtitles.received[-1].answer.body if subtitles.received else False
-        )
+        await subtitles.follow(lambda: words.encode() in subtitles.received[-1].body if subtitles.received else False)
 
 
 async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey, clip: Path) -> None:
@@ -43,7 +41,7 @@ async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey
         await follow_until(subtitles, "We begin &lt;now&gt;.")
         await publisher.say("", language="en")
         async with asyncio.timeout(10):
-            await subtitles.follow(lambda: b"-->" not in subtitles.received[-1].answer.body)
+            await subtitles.follow(lambda: b"-->" not in subtitles.received[-1].body)
             await subtitles.follow(lambda: subtitles.received[0].segment.msn < subtitles.playlist.next_msn)
         await subtitles.fetch_wholes()
         await video.reload()

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.hls.playlist import Part, Segment
-from tests.hls.validator import Body, texts
-from tests.hls.webvtt_checks import WEBVTT
+from tests.hls.segment_checks import Body, Subtitles
 
 HEADER = "WEBVTT\nX-TIMESTAMP-MAP=LOCAL:00:00:00.000,MPEGTS:900000\n\n"
 CUES = ("00:01.000 --> 00:01.300\nA text\n\n", "1\n00:00:01.300 --> 00:00:01.600 line:90%\nA text\nof two lines\n\n")
@@ -24,7 +23,8 @@ def whole(text: str) -> Body:
 def test_good_texts_have_no_fault() -> None:
     without_header = whole("".join(CUES))
     mapped = replace(without_header, segment=replace(without_header.segment, map_uri="header.vtt"))
-    assert texts([good(), whole(HEADER), whole((HEADER + CUES[0]).replace("\n", "\r\n")), mapped]) == []
+    texts = [good(), whole(HEADER), whole((HEADER + CUES[0]).replace("\n", "\r\n")), mapped]
+    assert Subtitles(texts).findings() == []
 
 
 BAD = [
@@ -42,8 +42,8 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "body"), BAD)
 def test_each_check_finds_its_fault(name: str, body: Body) -> None:
-    assert [finding.name for finding in texts([body])] == [name]
+    assert [finding.name for finding in Subtitles([body]).findings()] == [name]
 
 
 def test_every_check_has_a_bad_text() -> None:
-    assert {check.name for check in WEBVTT} == {name for name, _ in BAD}
+    assert set(Subtitles.rules()) == {name for name, _ in BAD}
