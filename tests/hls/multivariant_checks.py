@@ -1,9 +1,9 @@
 """The rules of a multivariant playlist together with its media playlists."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import product
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -58,19 +58,6 @@ class Rendition:
         return peak
 
 
-def _of_variants(
-    find: Callable[["Presentation", Tag, Rendition | None], Places],
-) -> Callable[["Presentation"], Places]:
-    """Check the tag of each variant with its own rendition."""
-
-    @wraps(find)
-    def of_each(found: "Presentation") -> Places:
-        for tag, uri in found.playlist.variants:
-            yield from (f"{uri}: {words}" for words in find(found, tag, found.renditions.get(uri)))
-
-    return of_each
-
-
 def _same(found: "Presentation", part: Callable[[Playlist], object]) -> Places:
     """All media playlists have the same there."""
     values = {uri: part(one.playlist) for uri, one in found.renditions.items()}
@@ -85,6 +72,9 @@ class Presentation(Checked):
 
     def findings(self) -> list[Finding]:
         return [*playlist_findings(self.playlist), *Checked.findings(self)]
+
+    def items(self) -> Iterator[tuple[str, Tag, Rendition | None]]:
+        return ((uri, tag, self.renditions.get(uri)) for tag, uri in self.playlist.variants)
 
     def _choices(self, tag: Tag, own: Rendition | None) -> list[set[Rendition]]:
         """The playable combinations of a variant's renditions."""
@@ -106,20 +96,13 @@ class Presentation(Checked):
         return found
 
     def variants(self) -> Places:
-        without = [f"{tag}" for tag, uri in self.playlist.variants if not uri]
-        return without if self.playlist.variants else ["there is none"]
+        uris = [uri for _, uri in self.playlist.variants]
+        return [f"{uris}"] if not uris or "" in uris else []
 
-    @_of_variants
     def bandwidth(self, tag: Tag, own: Rendition | None) -> Places:
         said, peak = tag.number("BANDWIDTH") or 0, self._peak_bps(tag, own)
         return [f"{said:.0f}, its segments have {peak:.0f} bit/s"] if peak > said else []
 
-    @_of_variants
-    def generous_bandwidth(self, tag: Tag, own: Rendition | None) -> Places:
-        said, peak = tag.number("BANDWIDTH") or 0, self._peak_bps(tag, own)
-        return [f"{said:.0f}, its segments have {peak:.0f} bit/s"] if peak and said > 3 * peak else []
-
-    @_of_variants
     def codecs(self, tag: Tag, own: Rendition | None) -> Places:
         said = [codec.strip() for codec in tag.text("CODECS").split(",") if codec.strip()]
         members = set().union(*self._choices(tag, own))
@@ -132,18 +115,11 @@ class Presentation(Checked):
             if lacking or surplus:
                 yield f"{','.join(said)}; its init segments have {','.join(sorted(there))}"
 
-    @_of_variants
     def resolution(self, tag: Tag, own: Rendition | None) -> Places:
         sizes = {f"{track.width}x{track.height}" for track in (own.tracks if own else ()) if track.kind == "video"}
         said = tag.text("RESOLUTION")
         return (f"{said}, its pictures {size}" for size in sizes if said not in ("", size))
 
-    @_of_variants
-    def tells_video(self, tag: Tag, own: Rendition | None) -> Places:
-        has_video = own is not None and any(track.kind == "video" for track in own.tracks)
-        return (f"no {name}" for name in ("RESOLUTION", "FRAME-RATE") if has_video and not tag.text(name))
-
-    @_of_variants
     def frame_rate(self, tag: Tag, own: Rendition | None) -> Places:
         said, found = tag.number("FRAME-RATE"), own.frames_per_s if own else 0.0
         if len(tag.text("FRAME-RATE").partition(".")[2]) > 3:
@@ -151,7 +127,6 @@ class Presentation(Checked):
         if said is not None and found and abs(said / found - 1) > NEAR_FRAMES:
             yield f"{said}, there are {found:.2f} pictures a second"
 
-    @_of_variants
     def groups(self, tag: Tag, own: Rendition | None) -> Places:
         named = [(kind, tag.text(kind)) for kind in GROUP_KINDS if tag.attributes.get(kind, "NONE") != "NONE"]
         return (f"{kind} {name}" for kind, name in named if (kind, name) not in self._groups)

@@ -15,7 +15,6 @@ TOLERANCE_S: Final = 0.002
 
 HEADER: Final = re.compile(r"\ufeff?WEBVTT(?:[ \t][^\n]*)?(?:\n|$)")
 STAMP: Final = r"(?:(\d{2,}):)?([0-5]\d):([0-5]\d\.\d{3})"
-MAP: Final = re.compile(rf"X-TIMESTAMP-MAP=(?:LOCAL:{STAMP},MPEGTS:\d+|MPEGTS:\d+,LOCAL:{STAMP})")
 TIMES: Final = re.compile(rf"{STAMP}[ \t]+-->[ \t]+{STAMP}(?:[ \t].*)?")
 
 
@@ -101,6 +100,9 @@ class Media(Checked):
                 found.append(piece)
         return found
 
+    def items(self) -> Iterator[tuple[str, Piece]]:
+        return ((piece.name, piece) for piece in self.pieces)
+
     def init(self) -> Places:
         for uri, data in self.inits.items():
             try:
@@ -137,30 +139,15 @@ class Media(Checked):
                     yield f"{piece.name}: track {run.track.number} goes from {before} to {run.begins}"
                 ends[run.track.number] = run.ends
 
-    def independent(self) -> Places:
-        for piece in self.pieces:
-            begins_so = any(is_sync for run in piece.leading[:1] for is_sync in run.are_sync[:1])
-            is_said = piece.is_independent or (self.are_independent and piece.begins_segment)
-            if is_said and not begins_so:
-                yield piece.name
+    def independent(self, piece: Piece) -> Places:
+        begins_so = any(is_sync for run in piece.leading[:1] for is_sync in run.are_sync[:1])
+        is_said = piece.is_independent or (self.are_independent and piece.begins_segment)
+        return ["no sync sample"] if is_said and not begins_so else []
 
-    def told_independent(self) -> Places:
-        for piece in self.pieces:
-            has_sync = any(any(run.are_sync) for run in piece.leading)
-            if piece.is_part and has_sync and not piece.is_independent:
-                yield piece.name
-
-    def durations(self) -> Places:
-        for piece in self.pieces:
-            measured = sum(run.duration_s for run in piece.leading)
-            if abs(measured - piece.duration) > TOLERANCE_S:
-                yield f"{piece.name}: {piece.duration:.5f} s, its samples last {measured:.5f} s"
-
-    def every_track(self) -> Places:
-        for body in self.bodies:
-            seen = {run.track.number for piece in self.pieces if piece.body is body for run in piece.runs}
-            lacking = [track.codec for number, track in self._tracks(body).items() if seen and number not in seen]
-            yield from (f"segment {body.segment.msn} has no {codec}" for codec in lacking)
+    def durations(self, piece: Piece) -> Places:
+        measured = sum(run.duration_s for run in piece.leading)
+        if abs(measured - piece.duration) > TOLERANCE_S:
+            yield f"{piece.duration:.5f} s, its samples last {measured:.5f} s"
 
 
 def _text(data: bytes) -> str:
@@ -179,31 +166,22 @@ def _cues(text: str) -> list[list[str]]:
 class Subtitles(Checked):
     bodies: Sequence[Body]
 
-    @property
-    def _files(self) -> Iterator[tuple[Segment, str, str]]:
-        """(its segment, name, text) of all that was fetched."""
-        for body in self.bodies:
-            for name, data in body.fetched:
-                yield body.segment, name, _text(data)
+    def items(self) -> Iterator[tuple[str, Segment, str]]:
+        """All that was fetched."""
+        return ((name, body.segment, _text(data)) for body in self.bodies for name, data in body.fetched)
 
-    def vtt_header(self) -> Places:
-        files = [(name, text) for segment, name, text in self._files if not segment.map_uri]
-        return (f"{name} begins with {text[:20]!r}" for name, text in files if not HEADER.match(text))
+    def vtt_header(self, segment: Segment, text: str) -> Places:
+        return [] if HEADER.match(text) or segment.map_uri else [f"{text[:20]!r}"]
 
-    def vtt_characters(self) -> Places:
-        return (name for _, name, text in self._files if "\ufffd" in text)
+    def vtt_characters(self, _: Segment, text: str) -> Places:
+        return re.findall("\ufffd", text)[:1]
 
-    def vtt_map(self) -> Places:
-        headers = [(name, _blocks(text)[0][1:]) for _, name, text in self._files if HEADER.match(text)]
-        return (name for name, lines in headers if not any(map(MAP.fullmatch, lines)))
-
-    def vtt_timed(self) -> Places:
-        for _, name, text in self._files:
-            for line in (next(line for line in cue if "-->" in line) for cue in _cues(text)):
-                times = TIMES.fullmatch(line)
-                numbers = [float(each or 0) for each in times.groups()] if times else []
-                if numbers[:3] >= numbers[3:]:
-                    yield f"{name}: {line!r}"
+    def vtt_timed(self, _: Segment, text: str) -> Places:
+        for line in (next(line for line in cue if "-->" in line) for cue in _cues(text)):
+            times = TIMES.fullmatch(line)
+            numbers = [float(each or 0) for each in times.groups()] if times else []
+            if numbers[:3] >= numbers[3:]:
+                yield f"{line!r}"
 
     def vtt_same_cues(self) -> Places:
         for body in self.bodies:

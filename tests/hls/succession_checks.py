@@ -1,8 +1,8 @@
 """The rules of one media playlist that is fetched again and again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import pairwise
 from math import nan
 from typing import Final
@@ -15,8 +15,6 @@ CONSTANT: Final = ("EXT-X-TARGETDURATION", "EXT-X-PART-INF", "EXT-X-PLAYLIST-TYP
 EDGE_TAGS: Final = ("EXT-X-PRELOAD-HINT", "EXT-X-RENDITION-REPORT")
 SEGMENT_FIELDS: Final = ("uri", "duration", "map_uri", "has_discontinuity", "date_time", "is_gap", "byterange")
 OPEN_FIELDS: Final = ("map_uri", "discontinuity", "has_discontinuity", "date_time")
-PART_LATE: Final = 2.0
-"""Part targets from one part to the next, as a player sees it, on a way that may take longer once than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +32,6 @@ class Fetch:
     def after_s(self, before: "Fetch") -> float:
         """The time between two arrivals, less the time for which both had stood still."""
         return self.at - before.at - (self.held_up_s - before.held_up_s)
-
-
-def _of_pairs(
-    find: Callable[["Succession", Playlist, Playlist], Places],
-) -> Callable[["Succession"], Places]:
-    """Check each playlist and the one after it."""
-
-    @wraps(find)
-    def of_each(found: "Succession") -> Places:
-        for place, (before, after) in enumerate(found.pairs, 1):
-            yield from (f"fetch {place}: {words}" for words in find(found, before, after))
-
-    return of_each
 
 
 @dataclass(frozen=True)
@@ -75,6 +60,9 @@ class Succession(Checked):
     def pairs(self) -> list[tuple[Playlist, Playlist]]:
         return list(pairwise(self._applied[0]))
 
+    def items(self) -> Iterator[tuple[str, Playlist, Playlist]]:
+        return ((f"fetch {place}", before, after) for place, (before, after) in enumerate(self.pairs, 1))
+
     def deltas_apply(self) -> Places:
         return filter(None, self._applied[1:])
 
@@ -88,19 +76,16 @@ class Succession(Checked):
                 if kept(one) != kept(other):
                     yield f"fetches {place - 1} and {place}, to {one.last}"
 
-    @_of_pairs
     def never_back(self, before: Playlist, after: Playlist) -> Places:
         if after.media_sequence < before.media_sequence:
             yield f"the media sequence falls from {before.media_sequence} to {after.media_sequence}"
         if _edge(after) < _edge(before):
             yield f"it ends at {after.last}, the previous one at {before.last}"
 
-    @_of_pairs
     def removed_in_order(self, before: Playlist, after: Playlist) -> Places:
         gone = {segment.uri for segment in before.segments if segment.msn < after.media_sequence}
         return (f"{each.uri} was removed by its number" for each in after.segments if each.uri in gone)
 
-    @_of_pairs
     def unchanged(self, before: Playlist, after: Playlist) -> Places:
         now = {segment.msn: segment for segment in after.segments}
         for segment in before.segments:
@@ -108,27 +93,23 @@ class Succession(Checked):
                 yield from _changes(segment, now[segment.msn], SEGMENT_FIELDS)
         yield from _changes_of_parts(before, after)
 
-    @_of_pairs
     def constants(self, before: Playlist, after: Playlist) -> Places:
         for name in CONSTANT:
             one, other = ([tag.value for tag in each.all(name)][:1] for each in (before, after))
             if one != other:
                 yield f"{name} was {one}, is {other}"
 
-    @_of_pairs
     def discontinuities(self, before: Playlist, after: Playlist) -> Places:
         gone = [segment for segment in before.segments if segment.msn < after.media_sequence]
         wanted = before.discontinuity_sequence + sum(segment.has_discontinuity for segment in gone)
         if after.media_sequence <= before.next_msn and after.discontinuity_sequence != wanted:
             yield f"{after.discontinuity_sequence}, not {wanted}"
 
-    @_of_pairs
     def removed_early(self, before: Playlist, after: Playlist) -> Places:
         whole_s = sum(segment.duration for segment in after.segments)
         if after.media_sequence > before.media_sequence and not after.is_ended and whole_s < 3 * after.target:
             yield f"{whole_s:.1f} s of three times {after.target} s"
 
-    @_of_pairs
     def event(self, before: Playlist, after: Playlist) -> Places:
         kinds = [tag.value for tag in before.all("EXT-X-PLAYLIST-TYPE")]
         if kinds and after.media_sequence != before.media_sequence:
@@ -136,12 +117,10 @@ class Succession(Checked):
         if "VOD" in kinds and after.segments != before.segments:
             yield "a playlist of type VOD changed"
 
-    @_of_pairs
     def ended_for_good(self, before: Playlist, after: Playlist) -> Places:
         if before.is_ended and (not after.is_ended or after.next_msn != before.next_msn):
             yield "it had ended"
 
-    @_of_pairs
     def hints_kept(self, before: Playlist, after: Playlist) -> Places:
         msn, part = _edge(before)
         came = [one.uri for at, number, one in after.parts if (at, number) in ((msn, part + 1), (msn + 1, 0))]
@@ -167,15 +146,6 @@ class Succession(Checked):
                     yield f"fetch {place} is a delta update, of a playlist that has none"
             elif fetch.skip and old and not fetch.playlist.skipped:
                 yield f"fetch {place}: {old} segments could be skipped, and none was"
-
-    def parts_go_on(self) -> Places:
-        for place, (before, after) in enumerate(self.pairs, 1):
-            took_s, asked = self.fetches[place].after_s(self.fetches[place - 1]), self.fetches[place].asked
-            if asked is None or asked[1] < 0 or not before.part_target or after.is_ended:
-                continue
-            came_alone = after.last in (asked, (asked[0] + 1, 0), (asked[0], -1))  # Or else the player had slept.
-            if came_alone and took_s > PART_LATE * before.part_target:
-                yield f"fetch {place}: after {took_s:.2f} s, the part target is {before.part_target}"
 
     def goes_on(self) -> Places:
         changed = 0

@@ -7,7 +7,6 @@ import pytest
 from tests.hls.clip import clip
 from tests.hls.playlist import apply_delta, read
 from tests.hls.playlist_checks import MediaPlaylist, Syntax, playlist_findings
-from tests.hls.rules import advice, faults
 
 GOOD_COUNTS = (0, 1, 4, 5, 12, 42, 63, 80)
 
@@ -15,9 +14,7 @@ GOOD_COUNTS = (0, 1, 4, 5, 12, 42, 63, 80)
 @pytest.mark.parametrize("count", GOOD_COUNTS)
 @pytest.mark.parametrize("delta", [False, True])
 def test_good_playlists_have_no_fault(count: int, delta: bool) -> None:
-    findings = playlist_findings(read(clip().playlist(count, delta=delta)))
-    assert faults(findings) == []
-    assert advice(findings) == []
+    assert playlist_findings(read(clip().playlist(count, delta=delta))) == []
 
 
 def test_a_good_end_has_no_fault() -> None:
@@ -85,10 +82,8 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
     ("extinf", replaced("#EXTINF:1.00000,\n", "")),
     ("uri", replaced("s4.m4s\n", "")),
     ("within-target", replaced("#EXTINF:1.00000,", "#EXTINF:1.50000,")),
-    ("some-duration", replaced("#EXTINF:1.00000,", "#EXTINF:0.00000,")),
     ("version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:5")),
     ("version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:2")),
-    ("low-version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:9")),
     ("numbers-first", moved("#EXT-X-MEDIA-SEQUENCE")),
     ("numbers-first", added("#EXT-X-DISCONTINUITY-SEQUENCE:0")),
     ("map", without("#EXT-X-MAP")),
@@ -100,22 +95,15 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
     ("hold-back", replaced(",HOLD-BACK=3.0", ",HOLD-BACK=2.9")),
     ("part-hold-back", replaced(",PART-HOLD-BACK=0.6", "")),
     ("part-hold-back", replaced(",PART-HOLD-BACK=0.6", ",PART-HOLD-BACK=0.39")),
-    ("good-part-hold-back", replaced(",PART-HOLD-BACK=0.6", ",PART-HOLD-BACK=0.5")),
     ("skip-until", replaced("CAN-SKIP-UNTIL=6.0", "CAN-SKIP-UNTIL=5.9")),
     ("skip-until", replaced("CAN-SKIP-UNTIL=6.0", "CAN-SKIP-DATERANGES=YES")),
     ("skip", replaced('#EXT-X-MAP:URI="init.mp4"', "#EXT-X-SKIP:SKIPPED-SEGMENTS=0")),
     ("ended", added("#EXT-X-ENDLIST")),
-    ("ended-whole", added("#EXT-X-ENDLIST")),
     ("hints", replaced('TYPE=PART,URI="p8.2.m4s"', 'TYPE=PART,URI="p8.1.m4s"')),
-    ("one-hint", added('#EXT-X-PRELOAD-HINT:TYPE=PART,URI="p8.3.m4s"')),
     ("reports", added(REPORT.format("http://server/a1.m3u8"))),
     ("reports", added(REPORT.format("/hls/live/demo/a1.m3u8"))),
-    ("recent-parts", replaced("#EXTINF:1.00000,", FIRST_PART.replace("p5", "p0") + "\n#EXTINF:1.00000,")),
-    ("independent-parts", replaced(FIRST_PART, FIRST_PART.removesuffix(",INDEPENDENT=YES"))),
     ("dates", replaced("03:04:07.000Z", "03:04:04.900Z")),
-    ("near-dates", replaced("03:04:07.000Z", "03:04:07.300Z")),
     ("dates", replaced("03:04:07.000Z", "03:04:07.000")),
-    ("zones", replaced("03:04:07.000Z", "03:04:07Z")),
     ("low-latency", replaced("CAN-BLOCK-RELOAD=YES,", "")),
     ("low-latency", without("#EXT-X-PRELOAD-HINT")),
     ("low-latency", without("#EXT-X-PROGRAM-DATE-TIME")),

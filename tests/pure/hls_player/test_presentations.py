@@ -8,7 +8,6 @@ import pytest
 from tests.hls.clip import FPS, clip
 from tests.hls.multivariant_checks import Presentation, Rendition
 from tests.hls.playlist import read
-from tests.hls.rules import faults
 
 VIDEO, AUDIO = "v0.m3u8?viewer=1", "a1.m3u8?viewer=1"
 MEDIA = '#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{}",NAME="{}",DEFAULT={},AUTOSELECT=YES,CHANNELS="2",URI="a1.m3u8?viewer=1"'
@@ -66,14 +65,11 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
     ("one-kind", lambda text: text + "#EXT-X-TARGETDURATION:1\n"),
     ("variants", replaced(f"{VIDEO}\n", "")),
     ("bandwidth", replaced("BANDWIDTH=", "BANDWIDTH=1000,AVERAGE-BANDWIDTH=")),
-    ("generous-bandwidth", replaced("BANDWIDTH=", "BANDWIDTH=9")),
     ("codecs", replaced(",mp4a.40.2", "")),
     ("codecs", replaced("mp4a.40.2", "mp4a.40.5")),
     ("codecs", replaced('",RESOLUTION', ',ac-3",RESOLUTION')),
     ("codecs", replaced("CODECS=", "SUPPLEMENTAL-CODECS=")),
     ("resolution", replaced("320x180", "640x360")),
-    ("tells-video", replaced("RESOLUTION=320x180,", "")),
-    ("tells-video", replaced(",FRAME-RATE=25.000", "")),
     ("frame-rate", replaced("25.000", "30.000")),
     ("frame-rate", replaced("25.000", "25.0001")),
     ("groups", replaced('AUDIO="sound"', 'AUDIO="others"')),
@@ -116,7 +112,7 @@ def test_every_check_has_a_bad_presentation() -> None:
 
 def test_reports_may_leave_out_what_is_the_same() -> None:
     found = made(as_is, with_playlist(",LAST-MSN=8,LAST-PART=1", ""))
-    assert faults(found.findings()) == []
+    assert found.findings() == []
 
 
 def test_peak_bandwidth_joins_short_segments_to_about_a_target_duration() -> None:
@@ -130,4 +126,4 @@ def test_reports_of_an_earlier_fetch_are_no_fault() -> None:
     """Who fetched one playlist later finds that it went on."""
     told = with_playlist("LAST-MSN=8", "LAST-MSN=5")
     found = made(as_is, lambda one: replace(told(one), at=-2.0))
-    assert faults(found.findings()) == []
+    assert found.findings() == []
