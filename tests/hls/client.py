@@ -252,15 +252,13 @@ class Rendition:
 
     async def _reload_next(self) -> None:
         control, target = self.playlist.control, self.playlist.target
-        until_s = control.number("CAN-SKIP-UNTIL")
-        skip = until_s is not None and time.monotonic() - self.fetches[-1].at < until_s / 2
+        skip = time.monotonic() - self.fetches[-1].at < (control.number("CAN-SKIP-UNTIL") or 0) / 2
         if not control.is_yes("CAN-BLOCK-RELOAD"):
             await asyncio.sleep(target / 2)
             await self.reload(skip=skip)
-            return
-        msn, part = self.playlist.last
-        after = (msn, part + 1) if part >= 0 else (msn + 1, 0)
-        await self.reload(after if self.playlist.part_target else (self.playlist.next_msn, -1), skip=skip)
+        else:
+            msn, part = self.playlist.last
+            await self.reload((msn, part + 1) if part >= 0 else (msn + 1, 0), skip=skip)
 
     # --- What was received ---
 
@@ -274,24 +272,18 @@ class Rendition:
         count = 0
         for file in self.joined():
             with av.open(io.BytesIO(file), "r") as container:
-                streams = [stream for stream in container.streams if stream.type == kind]
-                count += sum(len(packet.decode()) for packet in container.demux(streams))
+                count += sum(len(packet.decode()) for packet in container.demux(**{kind: 0}))
         return count
 
     def media(self) -> Media:
         """All segments, with all of their parts except at the beginning and the end."""
         bodies = []
         for msn, some in groupby(self.received, key=lambda one: one.segment.msn):
-            segment, whole = self._segments[msn], self.wholes.get(msn)
-            parts: list[bytes | None] = []
-            for one in some:
-                if one.part < 0:
-                    whole = one.body
-                    continue
-                parts += [None] * (one.part + 1 - len(parts))
-                parts[one.part] = one.body
-                if len(segment.parts) <= one.part:
-                    segment = one.segment  # Its parts are not listed any more.
+            ones = list(some)
+            parts = [None] * ones[0].part + [one.body for one in ones] if ones[0].part >= 0 else []
+            whole = self.wholes.get(msn) if parts else ones[0].body
+            # The newest playlist may not list the parts any more.
+            segment = max(self._segments[msn], ones[-1].segment, key=lambda each: len(each.parts))
             bodies.append(Body(segment, whole, parts))
         are_independent = any(fetch.playlist.first("EXT-X-INDEPENDENT-SEGMENTS") for fetch in self.fetches)
         return Media(self.inits, bodies, are_independent)
@@ -300,7 +292,7 @@ class Rendition:
         """The newest playlist, with the sizes of its segments and the rate of its pictures."""
         contents = [(body.segment, body.joined if body.whole is None else body.whole) for body in self.media().bodies]
         sizes = {segment.uri: len(data) for segment, data in contents if data is not None and not segment.is_open}
-        runs = [run for piece in self.media().pieces for run in piece.runs if run.track.kind == "video"]
+        runs = [run for _, runs in self.media().pieces for run in runs if run.track.kind == "video"]
         seconds = sum(run.duration_s for run in runs)
         rate = sum(len(run.durations) for run in runs) / seconds if seconds else 0.0
         init = self.inits.get(self.received[-1].segment.map_uri) if self.received else None

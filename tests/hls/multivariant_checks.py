@@ -21,9 +21,7 @@ SEGMENTS_A_TARGET: Final = 2
 GROUP_KINDS: Final = ("AUDIO", "VIDEO", "SUBTITLES", "CLOSED-CAPTIONS")
 OF_KIND: Final = {"CHANNELS": "AUDIO", "BIT-DEPTH": "AUDIO", "SAMPLE-RATE": "AUDIO", "FORCED": "SUBTITLES"}
 """The one type of EXT-X-MEDIA that may have an attribute."""
-MAY_DIFFER: Final = frozenset(
-    {"URI", "CHANNELS", "BIT-DEPTH", "STABLE-RENDITION-ID", "INSTREAM-ID", "SAMPLE-RATE", "GROUP-ID"}
-)
+MAY_DIFFER: Final = ("URI", "CHANNELS", "BIT-DEPTH", "STABLE-RENDITION-ID", "INSTREAM-ID", "SAMPLE-RATE", "GROUP-ID")
 """The attributes that may differ between groups for the same member."""
 
 
@@ -85,9 +83,6 @@ class Presentation(Checked):
                 of_kinds.append(known)
         return [set(chosen) for chosen in product(*of_kinds)]
 
-    def _peak_bps(self, tag: Tag, own: Rendition | None) -> float:
-        return max(sum(one.peak_bps() for one in chosen) for chosen in self._choices(tag, own))
-
     @cached_property
     def _groups(self) -> dict[tuple[str, str], list[Tag]]:
         found = defaultdict(list)
@@ -100,7 +95,8 @@ class Presentation(Checked):
         return [f"{uris}"] if not uris or "" in uris else []
 
     def bandwidth(self, tag: Tag, own: Rendition | None) -> Places:
-        said, peak = tag.number("BANDWIDTH") or 0, self._peak_bps(tag, own)
+        said = tag.number("BANDWIDTH") or 0
+        peak = max(sum(one.peak_bps() for one in chosen) for chosen in self._choices(tag, own))
         return [f"{said:.0f}, its segments have {peak:.0f} bit/s"] if peak > said else []
 
     def codecs(self, tag: Tag, own: Rendition | None) -> Places:

@@ -97,15 +97,14 @@ class Segment:
         return not self.uri
 
 
+Segments = tuple[Segment, ...]
+
+
 class Playlist:
     """A media playlist, or a multivariant one, which has no segments."""
 
     def __init__(
-        self,
-        text: str = "",
-        tags: Sequence[Tag] = (),
-        segments: tuple[Segment, ...] = (),
-        open_segment: Segment | None = None,
+        self, text: str = "", tags: Sequence[Tag] = (), segments: Segments = (), open_segment: Segment | None = None
     ) -> None:
         """
         Args:
@@ -218,7 +217,6 @@ CHANGES: Final[dict[str, Callable[[Segment, Tag], dict[str, Any]]]] = {
     "EXT-X-PROGRAM-DATE-TIME": lambda _, tag: {"date_time": tag.value},
     "EXT-X-GAP": lambda *_: {"is_gap": True},
     "EXT-X-BYTERANGE": lambda _, tag: {"byterange": tag.value},
-    "EXT-X-KEY": lambda *_: {},
 }
 OF_WHOLE: Final = ("EXT-X-MAP", "EXT-X-DISCONTINUITY", "EXT-X-PROGRAM-DATE-TIME", "EXT-X-KEY")
 """Tags that stand before the first part of their segment."""

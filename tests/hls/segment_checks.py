@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
-from tests.hls.mp4 import Run, Track, boxes, read_fragments, read_init
+from tests.hls.mp4 import Run, read_fragments, read_init
 from tests.hls.playlist import Segment
 from tests.hls.rules import Checked, Places
 
@@ -40,25 +41,21 @@ class Body:
         return b"".join(parts) if parts and len(parts) >= len(self.segment.parts) else None
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A part, or a whole segment whose parts are not all there."""
+class Piece(NamedTuple):
+    """A part, or a whole segment whose parts are not all there. Duration (s) and independence are the playlist's."""
 
     name: str
-    body: Body
+    segment: Segment
     duration: float
-    """Seconds, by the playlist."""
     is_independent: bool
-    """True if the playlist says so."""
-    is_part: bool
     begins_segment: bool
-    runs: list[Run]
+    data: bytes
 
-    @property
-    def leading(self) -> list[Run]:
-        """The runs of the track that durations are measured by: video if there is some."""
-        video = [run for run in self.runs if run.track.kind == "video"]
-        return video or [run for run in self.runs if run.track.number == self.runs[0].track.number]
+
+def _leading(runs: list[Run]) -> list[Run]:
+    """The runs of the track that durations are measured by: video if there is some."""
+    video = [run for run in runs if run.track.kind == "video"]
+    return video or [run for run in runs if run.track.number == runs[0].track.number]
 
 
 @dataclass(frozen=True)
@@ -70,53 +67,40 @@ class Media(Checked):
     are_independent: bool = False
     """True with EXT-X-INDEPENDENT-SEGMENTS."""
 
-    def _tracks(self, body: Body) -> dict[int, Track]:
-        """The tracks of the body's map; none if it can't be read, which `init` reports."""
-        try:
-            return read_init(self.inits[body.segment.map_uri])
-        except (KeyError, ValueError):
-            return {}
-
     @cached_property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[tuple[Piece, list[Run]]]:
         """All that can be read; `whole` reports the rest."""
         found = []
         for body in self.bodies:
-            parts, msn = body.segment.parts, body.segment.msn
+            segment, parts = body.segment, body.segment.parts
             pieces = [
-                (data, Piece(f"part {msn}.{place}", body, part.duration, part.is_independent, True, place == 0, []))
+                Piece(f"part {segment.msn}.{place}", segment, part.duration, part.is_independent, place == 0, data)
                 for place, (part, data) in enumerate(zip(parts, body.parts, strict=False))
                 if data is not None
             ]
             if body.whole is not None and (len(pieces) < len(parts) or not pieces):
-                is_independent = bool(parts) and parts[0].is_independent
-                piece = Piece(f"segment {msn}", body, body.segment.duration, is_independent, False, True, [])
-                pieces = [(body.whole, piece)]
-            for data, piece in pieces:
-                try:
-                    piece.runs.extend(read_fragments(data, self.inits.get(body.segment.map_uri, b"")))
-                except ValueError:
-                    continue
-                found.append(piece)
+                is_independent = any(part.is_independent for part in parts[:1])
+                pieces = [Piece(f"segment {segment.msn}", segment, segment.duration, is_independent, True, body.whole)]
+            for piece in pieces:
+                with suppress(ValueError):
+                    found.append((piece, read_fragments(piece.data, self.inits.get(segment.map_uri, b""))))
         return found
 
-    def items(self) -> Iterator[tuple[str, Piece]]:
-        return ((piece.name, piece) for piece in self.pieces)
+    def items(self) -> Iterator[tuple[str, Piece, list[Run]]]:
+        return ((piece.name, piece, _leading(runs)) for piece, runs in self.pieces)
 
     def init(self) -> Places:
-        for uri, data in self.inits.items():
+        for uri in {*self.inits, *(body.segment.map_uri for body in self.bodies)}:
             try:
-                read_init(data)
+                read_init(self.inits.get(uri, b""))
             except ValueError as error:
                 yield f"{uri}: {error}"
-        yield from (f"{uri!r} is not there" for uri in {body.segment.map_uri for body in self.bodies} - set(self.inits))
 
     def whole(self) -> Places:
         for body in self.bodies:
-            init = self.inits[body.segment.map_uri] if self._tracks(body) else None
             for name, data in body.fetched:
                 try:
-                    read_fragments(data, init) if init else boxes(data)
+                    read_fragments(data, self.inits.get(body.segment.map_uri, b""))
                 except ValueError as error:
                     yield f"{name}: {error}"
 
@@ -130,22 +114,21 @@ class Media(Checked):
 
     def in_order(self) -> Places:
         ends: dict[int, int] = {}
-        for piece in self.pieces:
-            if piece.body.segment.has_discontinuity and piece.begins_segment:
+        for piece, runs in self.pieces:
+            if piece.segment.has_discontinuity and piece.begins_segment:
                 ends.clear()
-            for run in piece.runs:
+            for run in runs:
                 before = ends.get(run.track.number, run.begins)
                 if run.begins != before:
                     yield f"{piece.name}: track {run.track.number} goes from {before} to {run.begins}"
                 ends[run.track.number] = run.ends
 
-    def independent(self, piece: Piece) -> Places:
-        begins_so = any(is_sync for run in piece.leading[:1] for is_sync in run.are_sync[:1])
+    def independent(self, piece: Piece, runs: list[Run]) -> Places:
         is_said = piece.is_independent or (self.are_independent and piece.begins_segment)
-        return ["no sync sample"] if is_said and not begins_so else []
+        return ["no sync sample"] if is_said and not any(any(run.are_sync[:1]) for run in runs[:1]) else []
 
-    def durations(self, piece: Piece) -> Places:
-        measured = sum(run.duration_s for run in piece.leading)
+    def durations(self, piece: Piece, runs: list[Run]) -> Places:
+        measured = sum(run.duration_s for run in runs)
         if abs(measured - piece.duration) > TOLERANCE_S:
             yield f"{piece.duration:.5f} s, its samples last {measured:.5f} s"
 

@@ -20,8 +20,9 @@ from tests.hls.playlist import Playlist
 from tests.ingest.cluster import relayed
 from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
-from tests.media import read_packets
+from tests.media import make_clip, read_packets
 from tests.pure.hls.feeding import make_flv
+from tests.tools import require_tool
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -30,6 +31,13 @@ UNFIT = {
     "-c:v flv -c:a adpcm_swf -ar 44100 -t 4": "ADPCM",
 }
 """{FFmpeg's options: what browsers can't play of it}"""
+
+
+@pytest.fixture(scope="module")
+def larger_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The clip in another size."""
+    require_tool("ffmpeg")
+    return make_clip(tmp_path_factory.mktemp("clips") / "larger.flv", seconds=4, video_kbps=400, size="480x270")
 
 
 async def opened(player: Player) -> Rendition:
