@@ -1,8 +1,8 @@
 """A TCP proxy on loopback that behaves like a bad network: slow, narrow, stalling, cut and mended."""
 
-import asyncio
+import socket
 import threading
-from collections.abc import Coroutine
+import time
 from contextlib import suppress
 from typing import Final, Self
 
@@ -12,113 +12,99 @@ PIECE_S: Final = 0.05
 
 
 class Link:
-    """Passes connections from `port` to `target`, both on loopback, by an event loop in a thread of its own.
+    """Passes connections from `port` to `target`, both on loopback, by threads of its own.
 
-    While the link is cut, it swallows all bytes silently, as a cable does that was pulled.
+    While the link is cut, it swallows all bytes silently, as an unplugged cable does.
     """
 
     def __init__(self, target: int, *, delay_s: float = 0.0, bytes_per_s: float | None = None, port: int = 0) -> None:
         """
         Args:
             delay_s: The delay of each direction.
-            bytes_per_s: The limit of all bytes from the target, for all connections together. None: no limit.
+            bytes_per_s: The limit for the target's bytes to all connections together. None: no limit.
         """
-        self.port = port
         self.connections = 0
         self._target, self._delay_s, self._bytes_per_s = target, delay_s, bytes_per_s
         self._free_at = 0.0
-        """When the next bytes from the target may pass, by the loop's clock."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="link", daemon=True)
+        """When the next bytes from the target may pass, by the monotonic clock."""
+        self._lock = threading.Lock()
+        self._is_whole = threading.Event()
+        self._is_whole.set()
+        self._sockets: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._run(self._listen())
+        threading.Thread(target=self._accept, name="link", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._sockets.add(self._listener)
+        self.mend()
+        self._listener.close()
 
     def limit(self, bytes_per_s: float | None) -> None:
         self._bytes_per_s = bytes_per_s
 
     def stall(self, seconds: float) -> None:
         """Hold back everything from the target for that long. Nothing is lost."""
-        self._free_at = max(self._free_at, self._loop.time()) + seconds
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic()) + seconds
 
     def cut(self) -> None:
-        self._loop.call_soon_threadsafe(self._is_whole.clear)
+        self._is_whole.clear()
 
     def mend(self) -> None:
-        """Pass new connections again. Connections from before the cut end, as their bytes are lost."""
-        self._run(self._mend())
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
-
-    async def _listen(self) -> None:
-        self._is_whole = asyncio.Event()
-        self._is_whole.set()
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def _close(self) -> None:
-        self._server.close()
-        await self._mend()
-
-    async def _mend(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Pass new connections again. Connections from before end, as their bytes are lost."""
+        for each in list(self._sockets):
+            _shut(each)
         self._is_whole.set()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        back = None
-        try:
-            await self._is_whole.wait()
-            self.connections += 1
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._pass(reader, back, is_limited=False))
-                group.create_task(self._pass(there, writer, is_limited=True))
-        except* OSError:
-            pass  # One end has gone.
-        finally:
-            for each in (writer, back):
-                if each is not None:
-                    each.close()
-            self._tasks.discard(task)
+    def _accept(self) -> None:
+        with suppress(OSError):  # The listener is closed.
+            while True:
+                near, _ = self._listener.accept()
+                self._sockets.add(near)
+                threading.Thread(target=self._connect, args=(near,), daemon=True).start()
 
-    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_limited: bool) -> None:
-        def write(data: bytes) -> None:
-            if self._is_whole.is_set() and not sink.is_closing():
-                sink.write(data)
+    def _connect(self, near: socket.socket) -> None:
+        self._is_whole.wait()
+        self.connections += 1
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._target)) as far:
+            self._sockets.add(far)
+            there = threading.Thread(target=self._pass, args=(near, far, False), daemon=True)
+            there.start()
+            self._pass(far, near, True)
+            there.join()
+            self._sockets -= {near, far}
 
-        while data := await source.read(self._piece_bytes):
-            if not self._is_whole.is_set():
-                continue
-            if is_limited:
-                now = self._loop.time()
-                if self._bytes_per_s is not None:
-                    self._free_at = max(self._free_at, now) + len(data) / self._bytes_per_s
-                await asyncio.sleep(self._free_at - now)
-            if self._delay_s:
-                self._loop.call_later(self._delay_s, write, data)
-            else:
-                write(data)
-            with suppress(ConnectionError):
-                await sink.drain()
-        sink.close()
+    def _pass(self, source: socket.socket, sink: socket.socket, is_limited: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(self._piece_bytes):
+                if not self._is_whole.is_set():
+                    continue
+                if is_limited:
+                    self._wait(len(data))
+                time.sleep(self._delay_s)
+                if self._is_whole.is_set():
+                    sink.sendall(data)
+        _shut(source)
+        _shut(sink)
+
+    def _wait(self, size: int) -> None:
+        rate, now = self._bytes_per_s, time.monotonic()
+        with self._lock:
+            if rate is not None:
+                self._free_at = max(self._free_at, now) + size / rate
+            wait_s = self._free_at - now
+        time.sleep(max(0.0, wait_s))
 
     @property
     def _piece_bytes(self) -> int:
         rate = self._bytes_per_s
         return READ_BYTES if rate is None else min(READ_BYTES, max(1, round(rate * PIECE_S)))
+
+
+def _shut(each: socket.socket) -> None:
+    with suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
