@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import nan
 from typing import Final
 
-from tests.hls.playlist import Playlist, Segment, apply_delta
+from tests.hls.playlist import Playlist, apply_delta
 from tests.hls.playlist_checks import playlist_findings
 from tests.hls.rules import Checked, Finding, Places
 
@@ -71,10 +71,8 @@ class Succession(Checked):
             is_delta = [bool(fetch.playlist.skipped) for fetch in self.fetches[place - 1 : place + 1]]
             if is_delta[0] == is_delta[1] or (one.last, one.is_ended) != (other.last, other.is_ended):
                 continue
-            # Rendition reports may have gone on meanwhile: we compare their URIs alone.
-            for kept in (lambda each: (each.media_sequence, each.all_segments), _edge_subjects):
-                if kept(one) != kept(other):
-                    yield f"fetches {place - 1} and {place}, to {one.last}"
+            if _content(one) != _content(other):
+                yield f"fetches {place - 1} and {place}, to {one.last}"
 
     def never_back(self, before: Playlist, after: Playlist) -> Places:
         if after.media_sequence < before.media_sequence:
@@ -87,11 +85,19 @@ class Succession(Checked):
         return (f"{each.uri} was removed by its number" for each in after.segments if each.uri in gone)
 
     def unchanged(self, before: Playlist, after: Playlist) -> Places:
-        now = {segment.msn: segment for segment in after.segments}
-        for segment in before.segments:
-            if segment.msn in now:
-                yield from _changes(segment, now[segment.msn], SEGMENT_FIELDS)
-        yield from _changes_of_parts(before, after)
+        """All of a segment's parts may go, but not some. Others come only at the end of the open segment."""
+        listed = {segment.msn: segment for segment in after.all_segments}
+        for was in before.all_segments:
+            now = listed.get(was.msn)
+            if now is not None:
+                kept = now.parts[: len(was.parts)] if was.is_open else now.parts
+                if kept != was.parts and (now.parts or now.is_open):
+                    yield f"the parts of segment {was.msn} were {[part.uri for part in was.parts]}"
+                for name in SEGMENT_FIELDS if not was.is_open else OPEN_FIELDS if was.parts else ():
+                    if getattr(was, name) != getattr(now, name):
+                        yield f"segment {was.msn}: {name} was {getattr(was, name)!r}, is {getattr(now, name)!r}"
+            elif was.is_open and was.parts and was.msn >= after.media_sequence:
+                yield f"the parts of segment {was.msn} are gone, and there is no such segment"
 
     def constants(self, before: Playlist, after: Playlist) -> Places:
         for name in CONSTANT:
@@ -163,30 +169,7 @@ def _edge(playlist: Playlist) -> tuple[int, int]:
     return (msn, part) if part >= 0 else (msn + 1, -1)
 
 
-def _edge_subjects(playlist: Playlist) -> list[tuple[str, str]]:
-    return [(tag.name, tag.text("URI")) for tag in playlist.tags if tag.name in EDGE_TAGS]
-
-
-def _changes(one: Segment, other: Segment, names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        was, now = getattr(one, name), getattr(other, name)
-        if was != now:
-            yield f"segment {one.msn}: {name} was {was!r}, is {now!r}"
-
-
-def _changes_of_parts(before: Playlist, after: Playlist) -> Iterator[str]:
-    """All of a segment's parts may go, but not some; others come at the open segment's end alone."""
-    listed = {segment.msn: segment for segment in after.all_segments}
-    for segment in before.segments:
-        now = listed.get(segment.msn)
-        if now and now.parts not in ((), segment.parts):
-            yield f"the parts of segment {segment.msn} changed"
-    was = before.open
-    if was and was.parts and was.msn >= after.media_sequence:
-        now = listed.get(was.msn)
-        if now is None:
-            yield f"the parts of segment {was.msn} are gone, and there is no such segment"
-        elif now.parts[: len(was.parts)] != was.parts and (now.parts or now.is_open):
-            yield f"the parts of segment {was.msn} were {[part.uri for part in was.parts]}, and changed"
-        else:
-            yield from _changes(was, now, OPEN_FIELDS)
+def _content(playlist: Playlist) -> tuple[object, ...]:
+    """All but the tags. Rendition reports may have gone on meanwhile, so only their URIs count."""
+    edge = [(tag.name, tag.text("URI")) for tag in playlist.tags if tag.name in EDGE_TAGS]
+    return playlist.media_sequence, playlist.all_segments, edge
