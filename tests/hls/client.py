@@ -1,5 +1,5 @@
-"""A player of HLS without a screen. It follows a stream by blocking reloads, delta updates, hints and parts, and keeps
-every playlist and answer with its time.
+"""A player of low-latency HLS without a screen. It follows a stream by blocking reloads, delta updates, hints and
+parts, and keeps all that it received.
 
     async with Player(url) as player, asyncio.timeout(10):
         video = await player.open()
@@ -10,7 +10,6 @@ every playlist and answer with its time.
 import asyncio
 import io
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ import httpx
 from tests.hls.multivariant_checks import Presentation
 from tests.hls.multivariant_checks import Rendition as MeasuredRendition
 from tests.hls.playlist import Part, Playlist, Segment, apply_delta, read
-from tests.hls.rules import Checked, Finding, Places
-from tests.hls.segment_checks import Body, Media, Subtitles
+from tests.hls.rules import Finding
+from tests.hls.segment_checks import Body, Media
 from tests.hls.succession_checks import Fetch, Succession
 
 PATIENCE_S: Final = 20.0
@@ -36,7 +35,6 @@ LOOK_S: Final = 0.05
 """The interval at which the player checks if its own loop stands still."""
 HELD_UP_S: Final = 0.02
 """A check that is later than this counts."""
-PLAYLIST_TYPES: Final = ("application/vnd.apple.mpegurl", "audio/mpegurl")
 
 
 class FollowError(Exception):
@@ -56,33 +54,11 @@ class Received:
         return self.answer.content
 
 
-@dataclass(frozen=True)
-class Answers(Checked):
-    answers: Sequence[httpx.Response]
-
-    @property
-    def _playlists(self) -> list[httpx.Response]:
-        return [answer for answer in self.answers if answer.url.path.endswith(".m3u8") and answer.status_code == 200]
-
-    def playlist_type(self) -> Places:
-        kinds = {(answer.url.path, answer.headers.get("content-type", "")) for answer in self._playlists}
-        return (f"{path}: {kind!r}" for path, kind in kinds if kind.partition(";")[0].lower() not in PLAYLIST_TYPES)
-
-    def constant(self) -> Places:
-        bodies = defaultdict(set)
-        for answer in self.answers:
-            if answer.status_code == 200 and answer.url.path.endswith((".m4s", ".mp4")):
-                bodies[answer.url.path].add(answer.content)
-        return (f"{path} had {len(several)} contents" for path, several in bodies.items() if len(several) > 1)
-
-
 class Player:
     """A player of one stream. Its renditions share their connections."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.answers: list[httpx.Response] = []
-        """All answers, in the order of their arrival."""
         self.multivariant: Playlist | None = None
         self.renditions: dict[str, Rendition] = {}
         """By the URIs that the multivariant playlist has for them."""
@@ -111,7 +87,6 @@ class Player:
     async def get(self, url: str, **params: Any) -> httpx.Response:
         """Raises FollowError unless the status is 200."""
         answer = await self._http.get(httpx.URL(url).copy_merge_params(params))
-        self.answers.append(answer)
         if answer.status_code != 200:
             raise FollowError(f"{answer.status_code} for {url}: {answer.text[:300]!r}")
         return answer
@@ -128,12 +103,11 @@ class Player:
         return self.renditions.setdefault(uri, Rendition(self, uri))
 
     def findings(self) -> list[Finding]:
-        """The findings of all that was received."""
-        found = Answers(self.answers).findings()
+        """The findings of all that was received, except for texts."""
+        found = []
         for rendition in self.renditions.values():
             found += Succession(rendition.fetches).findings()
-            media = rendition.media()
-            found += Subtitles(media.bodies).findings() if rendition.is_text else media.findings()
+            found += rendition.media().findings() if not rendition.is_text else []
         if self.multivariant:
             measured = {uri: one.measured() for uri, one in self.renditions.items() if one.fetches}
             found += Presentation(self.multivariant, measured).findings()
@@ -251,14 +225,10 @@ class Rendition:
         self._msn, self._part = (segment.msn + 1, 0) if place < 0 else (segment.msn, place + 1)
 
     async def _reload_next(self) -> None:
-        control, target = self.playlist.control, self.playlist.target
-        skip = time.monotonic() - self.fetches[-1].at < (control.number("CAN-SKIP-UNTIL") or 0) / 2
-        if not control.is_yes("CAN-BLOCK-RELOAD"):
-            await asyncio.sleep(target / 2)
-            await self.reload(skip=skip)
-        else:
-            msn, part = self.playlist.last
-            await self.reload((msn, part + 1) if part >= 0 else (msn + 1, 0), skip=skip)
+        until_s = self.playlist.control.number("CAN-SKIP-UNTIL") or 0
+        skip = time.monotonic() - self.fetches[-1].at < until_s / 2
+        msn, part = self.playlist.last
+        await self.reload((msn, part + 1) if part >= 0 else (msn + 1, 0), skip=skip)
 
     # --- What was received ---
 

@@ -1,6 +1,5 @@
-"""The rules of the bytes of a rendition: `Media` of fragmented MP4, `Subtitles` of WebVTT."""
+"""The rules of the bytes of a rendition: fragmented MP4."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,10 +12,6 @@ from tests.hls.rules import Checked, Places
 
 TOLERANCE_S: Final = 0.002
 """Between the duration of a playlist, with its decimals, and the duration of the samples, in their timescale."""
-
-HEADER: Final = re.compile(r"\ufeff?WEBVTT(?:[ \t][^\n]*)?(?:\n|$)")
-STAMP: Final = r"(?:(\d{2,}):)?([0-5]\d):([0-5]\d\.\d{3})"
-TIMES: Final = re.compile(rf"{STAMP}[ \t]+-->[ \t]+{STAMP}(?:[ \t].*)?")
 
 
 @dataclass(frozen=True)
@@ -131,43 +126,3 @@ class Media(Checked):
         measured = sum(run.duration_s for run in runs)
         if abs(measured - piece.duration) > TOLERANCE_S:
             yield f"{piece.duration:.5f} s, its samples last {measured:.5f} s"
-
-
-def _text(data: bytes) -> str:
-    return re.sub(r"\r\n?", "\n", data.decode("utf-8", "replace"))
-
-
-def _blocks(text: str) -> list[list[str]]:
-    return [block.strip("\n").split("\n") for block in re.split(r"\n{2,}", text.strip("\n")) if block]
-
-
-def _cues(text: str) -> list[list[str]]:
-    return [block for block in _blocks(text) if any("-->" in line for line in block[:2])]
-
-
-@dataclass(frozen=True)
-class Subtitles(Checked):
-    bodies: Sequence[Body]
-
-    def items(self) -> Iterator[tuple[str, Segment, str]]:
-        """All that was fetched."""
-        return ((name, body.segment, _text(data)) for body in self.bodies for name, data in body.fetched)
-
-    def vtt_header(self, segment: Segment, text: str) -> Places:
-        return [] if HEADER.match(text) or segment.map_uri else [f"{text[:20]!r}"]
-
-    def vtt_characters(self, _: Segment, text: str) -> Places:
-        return re.findall("\ufffd", text)[:1]
-
-    def vtt_timed(self, _: Segment, text: str) -> Places:
-        for line in (next(line for line in cue if "-->" in line) for cue in _cues(text)):
-            times = TIMES.fullmatch(line)
-            numbers = [float(each or 0) for each in times.groups()] if times else []
-            if numbers[:3] >= numbers[3:]:
-                yield f"{line!r}"
-
-    def vtt_same_cues(self) -> Places:
-        for body in self.bodies:
-            parts = [cue for data in body.parts if data is not None for cue in _cues(_text(data))]
-            if body.joined is not None and body.whole is not None and parts != _cues(_text(body.whole)):
-                yield f"segment {body.segment.msn}"

@@ -28,6 +28,7 @@ async def test_headers_for_browsers_and_caches(key: NewKey, clip: Path) -> None:
         name = await watched(hls)
         index = await hls.get()
         assert index.headers["cache-control"] == "no-store", "it is one viewer's"
+        assert index.headers["content-type"] == "application/vnd.apple.mpegurl"
         playlist = await hls.get(name)
         assert playlist.headers["content-type"] == "application/vnd.apple.mpegurl"
         assert playlist.headers["vary"] == "accept-encoding"

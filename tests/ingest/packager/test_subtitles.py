@@ -11,6 +11,7 @@ from tests.hls.client import Player, Rendition
 from tests.ingest.packager.running import ClipPublisher, Running, running
 from tests.ingest.packager.test_streams import assert_valid, opened
 from tests.ingest.ticks import until
+from tests.pure.hls.test_subtitles import cues
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -48,6 +49,9 @@ async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey
         await subtitles.reload()
         assert subtitles.wholes
         assert_valid(player)
+        for body in subtitles.media().bodies:
+            if body.whole is not None and body.joined is not None:
+                assert [cue for part in body.parts for cue in cues(part or b"")] == cues(body.whole)
         names = [(one.msn, one.discontinuity) for one in subtitles.playlist.all_segments]
         assert names == [(one.msn, one.discontinuity) for one in video.playlist.all_segments][: len(names)]
         uri = subtitles.playlist.segments[-1].uri

@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import av
-import httpx
 import pytest
 import pytest_asyncio
 
-from tests.hls.client import HELD_UP_S, LOOK_S, Answers, FollowError, Player
+from tests.hls.client import HELD_UP_S, LOOK_S, FollowError, Player
 from tests.hls.clip import FPS, PART_S, PARTS, Clip, clip
 
 
@@ -170,15 +169,3 @@ async def test_player_that_sleeps_too_long_fails_as_segments_are_gone() -> None:
         origin.began -= 13  # The rest of the clip is there at once.
         with pytest.raises(FollowError, match="gone"):
             await video.follow(lambda: False)
-
-
-async def test_http_answer_checks_find_their_faults(origin: Origin) -> None:
-    async with Player(origin.url) as player:
-        init = await player.get(origin.url.replace("index.m3u8", "init.mp4"))
-        await player.get(origin.url)
-        assert Answers(player.answers).findings() == []
-        zipped = {"content-encoding": "gzip", "content-type": "video/mp4"}
-        odd = httpx.Response(200, headers=zipped, request=httpx.Request("GET", origin.url))
-        assert [finding.name for finding in Answers([odd]).findings()] == ["playlist-type"]
-        other = httpx.Response(200, content=b"other", request=init.request)
-        assert [finding.name for finding in Answers([init, other]).findings()] == ["constant"]
