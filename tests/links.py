@@ -1,111 +1,110 @@
-"""A TCP proxy on loopback that is a bad network: it takes its time, has little room, and can be cut and mended."""
+"""A TCP proxy on loopback that behaves like a bad network: slow, narrow, stalling, cut and mended."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import socket
+import threading
+import time
 from contextlib import suppress
+from typing import Final, Self
 
-READ_BYTES = 64 * 1024
-PIECE_S = 0.05
-"""What goes at once through a link that is slow takes it so long."""
+READ_BYTES: Final = 64 * 1024
+PIECE_S: Final = 0.05
+"""The time that one read of a limited link takes at its byte rate."""
 
 
 class Link:
-    """From `port` to `target`, for as long as the block lasts. Cut, it swallows what comes and says nothing, as a cable
-    that was pulled does: neither end is told."""
+    """Passes connections from `port` to `target`, both on loopback, by threads of its own.
+
+    While the link is cut, it swallows all bytes silently, as an unplugged cable does.
+    """
 
     def __init__(self, target: int, *, delay_s: float = 0.0, bytes_per_s: float | None = None, port: int = 0) -> None:
-        """`delay_s`: one way. `bytes_per_s`: from the target, of all connections together; None: all that comes."""
-        self._target = target
-        self._delay_s = delay_s
-        self.bytes_per_s = bytes_per_s
-        self.port = port
-        self.passed_bytes = 0
-        """From the target."""
+        """
+        Args:
+            delay_s: The delay of each direction.
+            bytes_per_s: The limit for the target's bytes to all connections together. None: no limit.
+        """
         self.connections = 0
-        """Since it began."""
+        self._target, self._delay_s, self._bytes_per_s = target, delay_s, bytes_per_s
         self._free_at = 0.0
-        """By the loop's clock: what comes from the target goes on then."""
-        self._is_whole = asyncio.Event()
+        """When the next bytes from the target may pass, by the monotonic clock."""
+        self._lock = threading.Lock()
+        self._is_whole = threading.Event()
         self._is_whole.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._sockets: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
 
-    async def __aenter__(self) -> "Link":
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, name="link", daemon=True).start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def __exit__(self, *_: object) -> None:
+        self._sockets.add(self._listener)
+        self.mend()
+        self._listener.close()
+
+    def limit(self, bytes_per_s: float | None) -> None:
+        self._bytes_per_s = bytes_per_s
+
+    def stall(self, seconds: float) -> None:
+        """Hold back everything from the target for that long. Nothing is lost."""
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic()) + seconds
 
     def cut(self) -> None:
         self._is_whole.clear()
 
     def mend(self) -> None:
-        """Connections from before the cut stay dead: what was lost on them is lost."""
-        for task in list(self._tasks):
-            task.cancel()
+        """Pass new connections again. Connections from before end, as their bytes are lost."""
+        for each in list(self._sockets):
+            _shut(each)
         self._is_whole.set()
 
-    def stall(self, seconds: float) -> None:
-        """Nothing comes from the target for so long; nothing is lost."""
-        self._free_at = max(self._free_at, asyncio.get_running_loop().time()) + seconds
+    def _accept(self) -> None:
+        with suppress(OSError):  # The listener is closed.
+            while True:
+                near, _ = self._listener.accept()
+                self._sockets.add(near)
+                threading.Thread(target=self._connect, args=(near,), daemon=True).start()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            await self._is_whole.wait()
-            self.connections += 1
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._pass(reader, back, self._nothing))
-                    group.create_task(self._pass(there, writer, self._throttle))
-            finally:
-                back.close()
-        except (OSError, ExceptionGroup):
-            pass
-        finally:
-            writer.close()
-            self._tasks.discard(task)
+    def _connect(self, near: socket.socket) -> None:
+        self._is_whole.wait()
+        self.connections += 1
+        with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._target)) as far:
+            self._sockets.add(far)
+            there = threading.Thread(target=self._pass, args=(near, far, False), daemon=True)
+            there.start()
+            self._pass(far, near, True)
+            there.join()
+            self._sockets -= {near, far}
 
-    async def _pass(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, wait: Callable[[int], Awaitable[None]]
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        while data := await source.read(self._piece_bytes):
-            if not self._is_whole.is_set():
-                continue
-            await wait(len(data))
-            if self._delay_s:
-                loop.call_later(self._delay_s, self._write, sink, data)
-            else:
-                self._write(sink, data)
-            with suppress(ConnectionError):
-                await sink.drain()
-        sink.close()
+    def _pass(self, source: socket.socket, sink: socket.socket, is_limited: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(self._piece_bytes):
+                if not self._is_whole.is_set():
+                    continue
+                if is_limited:
+                    self._wait(len(data))
+                time.sleep(self._delay_s)
+                if self._is_whole.is_set():
+                    sink.sendall(data)
+        _shut(source)
+        _shut(sink)
 
-    def _write(self, sink: asyncio.StreamWriter, data: bytes) -> None:
-        if self._is_whole.is_set() and not sink.is_closing():
-            sink.write(data)
-
-    async def _nothing(self, _size: int) -> None:
-        pass
+    def _wait(self, size: int) -> None:
+        rate, now = self._bytes_per_s, time.monotonic()
+        with self._lock:
+            if rate is not None:
+                self._free_at = max(self._free_at, now) + size / rate
+            wait_s = self._free_at - now
+        time.sleep(max(0.0, wait_s))
 
     @property
     def _piece_bytes(self) -> int:
-        return READ_BYTES if self.bytes_per_s is None else min(READ_BYTES, max(1, round(self.bytes_per_s * PIECE_S)))
+        rate = self._bytes_per_s
+        return READ_BYTES if rate is None else min(READ_BYTES, max(1, round(rate * PIECE_S)))
 
-    async def _throttle(self, size: int) -> None:
-        self.passed_bytes += size
-        now = asyncio.get_running_loop().time()
-        if self.bytes_per_s is not None:
-            self._free_at = max(self._free_at, now) + size / self.bytes_per_s
-        if self._free_at > now:
-            await asyncio.sleep(self._free_at - now)
+
+def _shut(each: socket.socket) -> None:
+    with suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)

@@ -15,8 +15,9 @@ from bench import hls as contest
 from bench.load import hls
 from bench.load.hls import Load, Place, Watched, edge, unchunked
 from bench.peers import nginx
-from tests.hls.origin import PART_S, PARTS, Origin, clip
+from tests.hls.clip import PART_S, PARTS, clip
 from tests.receivers import serving
+from tests.server.hls_player.test_client import Origin
 
 VIEWERS = 10
 

@@ -6,12 +6,13 @@ The pictures tell when they were sent (`watching.Greys`), and the page notes whe
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.bad_network import STALL_S, stalling_until_ordinary
-from tests.e2e.watching import Greys, Watched, make_greys, told, watching
+from tests.e2e.watching import Greys, Watched, hls_port, make_greys, told, watching
+from tests.links import Link
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
 
@@ -34,6 +35,11 @@ FIRST_S, FIRST_PACKAGED_S = 1.5, 3.0
 """From the page's opening to its first picture, where the stream is packaged, and where it is not yet."""
 FEW = 5
 """Greys, of which the middle one counts."""
+STALL_S = 1.6
+"""More than what players of low latency have in hand; players of ordinary latency have twice as much."""
+CALM_S = 4.0
+MOST_STALLS = 8
+LOOK_MS = 50
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,22 @@ def encoder(hls_server: ServerProcess, tmp_path_factory: pytest.TempPathFactory)
 def delays_of(watched: Watched, encoder: Greys) -> list[float]:
     watched.page.wait_for_function("count => window.seen.length > count", arg=FEW, timeout=30_000)
     return watched.delays(encoder.sent)
+
+
+@contextmanager
+def stalling_until_ordinary(browser: Browser, server: ServerProcess, path: str) -> Iterator[tuple[Watched, Link]]:
+    """A page whose network stalls until the page goes on without low latency. The block begins at that moment."""
+    with Link(hls_port(server, path)) as proxy, watching(browser, server, path, hls_port=proxy.port) as watched:
+        watched.plays()
+        for _ in range(MOST_STALLS):
+            proxy.stall(STALL_S)
+            until = time.monotonic() + CALM_S
+            while time.monotonic() < until:
+                if not watched.now["isLow"]:
+                    yield watched, proxy
+                    return
+                watched.page.wait_for_timeout(LOOK_MS)
+        raise AssertionError(f"after {MOST_STALLS} stalls of {STALL_S} s it is of low latency still")
 
 
 def test_low_latency_hls_delay_and_first_picture_are_within_limits(

@@ -1,273 +1,133 @@
-"""A reader of fragmented MP4 (ISO/IEC 14496-12), as much as the tests of HLS need: tracks with their codecs as RFC 6381
-names them, and the samples of fragments. Raises ValueError where bytes are not as they say."""
+"""A strict reader of fragmented MP4: its boxes (ISO/IEC 14496-12) are read here, and its samples by PyAV.
 
+All functions raise ValueError where bytes are not as they say."""
+
+import io
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
-CONTAINERS: Final = frozenset(
-    {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"mvex", b"moof", b"traf", b"edts", b"dinf"}
-)
-IS_NOT_SYNC: Final = 0x10000
-"""sample_is_non_sync_sample of a sample's flags."""
-VIDEO_ENTRY_BYTES: Final = 78
-"""VisualSampleEntry's own fields, before its boxes; AudioSampleEntry has 28."""
-AUDIO_ENTRY_BYTES: Final = 28
+import av
+
+MEDIA_BOXES: Final = re.compile(b"(?:(?:styp|sidx|prft|emsg|free)*moofmdat)+(?:free)*")
+CODECS: Final[dict[str, Callable[[bytes], str]]] = {
+    "avc1": lambda record: f"avc1.{record[1:4].hex()}",
+    "mp4a": lambda config: f"mp4a.40.{config[0] >> 3}",
+}
+"""The codec by RFC 6381, by an avcC or an AudioSpecificConfig. Other sample entries have their type alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """`start` and `end` in what was read; `data`: its content."""
+class Box(NamedTuple):
+    """`start` and `end` are places in what was read, `data` is the content."""
 
     kind: bytes
     start: int
     end: int
     data: bytes
 
-    def boxes(self, skip: int = 0) -> list["Box"]:
-        return list(boxes(self.data[skip:], self.end - len(self.data) + skip))
-
-    def find(self, *path: bytes) -> "Box":
-        found = self.try_find(*path)
-        if found is None:
-            raise ValueError(f"{self.kind.decode(errors='replace')} has no {b'.'.join(path).decode(errors='replace')}")
-        return found
-
-    def try_find(self, *path: bytes) -> "Box | None":
-        for box in self.boxes():
-            if box.kind == path[0]:
-                return box if len(path) == 1 else box.try_find(*path[1:])
-        return None
+    def all(self, kind: bytes) -> "list[Box]":
+        return [box for box in boxes(self.data) if box.kind == kind]
 
 
-def boxes(data: bytes, start: int = 0) -> Iterator[Box]:
-    place = 0
+def boxes(data: bytes) -> list[Box]:
+    found, place = [], 0
     while place < len(data):
-        if len(data) - place < 8:
-            raise ValueError(f"{len(data) - place} bytes at {start + place} are no box")
-        size, kind = struct.unpack_from(">I4s", data, place)
-        head = 8
+        size, kind = struct.unpack_from(">I4s", data.ljust(place + 8), place)
+        head = 16 if size == 1 else 8
         if size == 1:
-            (size,) = struct.unpack_from(">Q", data, place + 8)
-            head = 16
+            size = int.from_bytes(data[place + 8 : place + 16], "big")
         if size < head or place + size > len(data):
-            raise ValueError(f"{kind!r} at {start + place} says {size} bytes, {len(data) - place} are there")
-        yield Box(kind, start + place, start + place + size, data[place + head : place + size])
+            raise ValueError(f"{kind!r} at {place} says {size} bytes, {len(data) - place} are there")
+        found.append(Box(kind, place, place + size, data[place + head : place + size]))
         place += size
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
     number: int
     kind: str
-    """"video", "audio" or another handler."""
+    """"video", "audio" or another of FFmpeg's types."""
     timescale: int
-    entry: str
-    """The sample entry's type, as avc1."""
     codec: str
-    """By RFC 6381; the entry alone where nothing more is known of it."""
-    width: int = 0
-    height: int = 0
-    default_duration: int = 0
-    default_size: int = 0
-    default_flags: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Times in the track's timescale."""
-
-    dts: int
-    pts: int
-    duration: int
-    is_sync: bool
-    data: bytes
+    width: int
+    height: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one fragment has of one track."""
+    """The samples of one track in one fragment. Times are in the track's timescale."""
 
     track: Track
     begins: int
-    """baseMediaDecodeTime."""
-    samples: tuple[Sample, ...]
+    """The first time of decoding."""
+    durations: list[int]
+    are_sync: list[bool]
 
     @property
-    def begins_s(self) -> float:
-        return self.begins / self.track.timescale
+    def ends(self) -> int:
+        return self.begins + sum(self.durations)
 
     @property
     def duration_s(self) -> float:
-        return sum(sample.duration for sample in self.samples) / self.track.timescale
+        return sum(self.durations) / self.track.timescale
+
+
+def _runs(file: bytes) -> dict[int, Run]:
+    """The runs of a file with an init segment and at most one fragment, by the numbers of their tracks."""
+    found = {}
+    try:
+        with av.open(io.BytesIO(file), "r") as container:
+            packets = [packet for packet in container.demux() if packet.size]
+            for stream in container.streams:
+                own, tag = [each for each in packets if each.stream is stream], stream.codec_context.codec_tag
+                codec = CODECS[tag](stream.codec_context.extradata or b"") if tag in CODECS else tag
+                size = (stream.width, stream.height) if isinstance(stream, av.VideoStream) else (0, 0)
+                track = Track(stream.id, stream.type, round(1 / (stream.time_base or 1)), codec, *size)
+                durations, are_sync = [each.duration or 0 for each in own], [each.is_keyframe for each in own]
+                found[stream.id] = Run(track, own[0].dts or 0 if own else 0, durations, are_sync)
+    except (av.FFmpegError, IndexError) as error:
+        raise ValueError(f"FFmpeg can't read it: {error}") from error
+    if any(packet.is_corrupt for packet in packets):
+        raise ValueError("a sample is not whole")
+    return found
 
 
 def read_init(data: bytes) -> dict[int, Track]:
-    """{track's number: the track} of an initialization segment."""
+    """The tracks of an initialization segment, by their numbers."""
     top = {box.kind: box for box in boxes(data)}
-    if b"ftyp" not in top or b"moov" not in top:
-        raise ValueError(f"an init segment has ftyp and moov, there are {sorted(top)}")
-    if b"mdat" in top or b"moof" in top:
-        raise ValueError("an init segment has media")
-    moov = top[b"moov"]
-    defaults = {}
-    for box in moov.find(b"mvex").boxes():
-        if box.kind == b"trex":
-            number, _, duration, size, flags = struct.unpack_from(">5I", box.data, 4)
-            defaults[number] = (duration, size, flags)
-    found = {}
-    for trak in moov.boxes():
-        if trak.kind == b"trak":
-            track = _track(trak, defaults)
-            found[track.number] = track
-    if not found:
-        raise ValueError("an init segment has no track")
+    if not {b"ftyp", b"moov"} <= set(top) or {b"mdat", b"moof"} & set(top):
+        raise ValueError(f"an init segment has ftyp and moov, and no media; there are {sorted(top)}")
+    extended = [trex for mvex in top[b"moov"].all(b"mvex") for trex in mvex.all(b"trex")]
+    runs = _runs(data)
+    if not runs or len(extended) < len(runs) or any(run.durations for run in runs.values()):
+        raise ValueError("an init segment has tracks, an mvex with a trex for each, and no samples")
+    return {number: run.track for number, run in runs.items()}
+
+
+def read_fragments(data: bytes, init: bytes) -> list[Run]:
+    """The runs of all fragments, each a moof with its mdat."""
+    found: list[Run] = []
+    top = boxes(data)
+    kinds = [box.kind for box in top]
+    if not MEDIA_BOXES.fullmatch(b"".join(kinds)):
+        raise ValueError(f"a media segment has moof and mdat, again and again; there are {kinds}")
+    for moof, mdat in pairwise(top):
+        if moof.kind == b"moof":
+            runs = _runs(init + data[moof.start : mdat.end])
+            numbers = [_track_number(traf) for traf in moof.all(b"traf")]
+            if not set(numbers) <= set(runs):
+                raise ValueError(f"a fragment is of tracks {numbers}, the init segment has {set(runs)}")
+            found += [runs[number] for number in numbers]
     return found
 
 
-def _track(trak: Box, defaults: dict[int, tuple[int, int, int]]) -> Track:
-    tkhd, mdhd = trak.find(b"tkhd").data, trak.find(b"mdia", b"mdhd").data
-    (number,) = struct.unpack_from(">I", tkhd, 20 if tkhd[0] else 12)
-    (timescale,) = struct.unpack_from(">I", mdhd, 20 if mdhd[0] else 12)
-    handler = trak.find(b"mdia", b"hdlr").data[8:12]
-    if number not in defaults:
-        raise ValueError(f"track {number} has no trex")
-    stbl = trak.find(b"mdia", b"minf", b"stbl")
-    for name in (b"stts", b"stsc", b"stco"):
-        if struct.unpack_from(">I", stbl.find(name).data, 4) != (0,):
-            raise ValueError(f"an init segment's {name.decode()} has entries")
-    entry = stbl.find(b"stsd").boxes(8)[0]
-    kind = {b"vide": "video", b"soun": "audio"}.get(handler, handler.decode(errors="replace"))
-    width, height = struct.unpack_from(">HH", entry.data, 24) if kind == "video" else (0, 0)
-    return Track(
-        number, kind, timescale, entry.kind.decode("latin-1"), codec(entry, kind), width, height, *defaults[number]
-    )
-
-
-def codec(entry: Box, kind: str) -> str:
-    """As a CODECS attribute has it (RFC 6381, and the codecs' own bindings)."""
-    name = entry.kind.decode("latin-1")
-    inner = {box.kind: box.data for box in entry.boxes(VIDEO_ENTRY_BYTES if kind == "video" else AUDIO_ENTRY_BYTES)}
-    if b"avcC" in inner:
-        return f"{name}.{inner[b'avcC'][1:4].hex()}"
-    if b"hvcC" in inner:
-        return f"{name}.{_hevc(inner[b'hvcC'])}"
-    if b"av1C" in inner:
-        return f"{name}.{_av1(inner[b'av1C'])}"
-    if b"vpcC" in inner:
-        profile, level, depth = inner[b"vpcC"][4:7]
-        return f"{name}.{profile:02}.{level:02}.{depth >> 4:02}"
-    if b"esds" in inner:
-        return f"{name}.{_mpeg4(inner[b'esds'])}"
-    return name
-
-
-def _hevc(record: bytes) -> str:
-    space, tier, profile = record[1] >> 6, record[1] >> 5 & 1, record[1] & 31
-    compatible = int(f"{int.from_bytes(record[2:6], 'big'):032b}"[::-1], 2)
-    constraints = record[6:12].rstrip(b"\0")
-    words = [f"{('', 'A', 'B', 'C')[space]}{profile}", f"{compatible:X}", f"{'H' if tier else 'L'}{record[12]}"]
-    return ".".join(words + [f"{byte:X}" for byte in constraints])
-
-
-def _av1(record: bytes) -> str:
-    profile, level = record[1] >> 5, record[1] & 31
-    tier, high, twelve = record[2] >> 7, record[2] >> 6 & 1, record[2] >> 5 & 1
-    depth = 12 if twelve and high else 10 if high else 8
-    return f"{profile}.{level:02}{'H' if tier else 'M'}.{depth:02}"
-
-
-def _mpeg4(data: bytes) -> str:
-    """The object types of an ES_Descriptor: of the stream, and of AAC in its AudioSpecificConfig."""
-    place, found = 4, ""
-    while place < len(data):
-        tag, place = data[place], place + 1
-        while data[place] & 0x80:
-            place += 1
-        place += 1
-        if tag == 3:
-            place += 3
-        elif tag == 4:
-            found = f"{data[place]:02x}"
-            place += 13
-        elif tag == 5:
-            kind = data[place] >> 3
-            return f"{found}.{kind if kind != 31 else 32 + (int.from_bytes(data[place : place + 2], 'big') >> 5 & 63)}"
-        else:
-            break
-    return found
-
-
-def read_fragments(data: bytes, tracks: dict[int, Track]) -> list[list[Run]]:
-    """A list for each moof with its mdat, of the runs in it."""
-    found: list[list[Run]] = []
-    top = list(boxes(data))
-    for place, box in enumerate(top):
-        if box.kind == b"moof":
-            if place + 1 == len(top) or top[place + 1].kind != b"mdat":
-                raise ValueError(f"no mdat follows the moof at {box.start}")
-            found.append(
-                [_run(traf, box, top[place + 1], data, tracks) for traf in box.boxes() if traf.kind == b"traf"]
-            )
-        elif box.kind == b"mdat" and (place == 0 or top[place - 1].kind != b"moof"):
-            raise ValueError(f"no moof is before the mdat at {box.start}")
-        elif box.kind not in (b"mdat", b"styp", b"sidx", b"prft", b"emsg", b"free"):
-            raise ValueError(f"a media segment has {box.kind!r}")
-    if not found:
-        raise ValueError("there is no fragment")
-    return found
-
-
-def _run(traf: Box, moof: Box, mdat: Box, data: bytes, tracks: dict[int, Track]) -> Run:
-    tfhd = traf.find(b"tfhd").data
-    flags, number = int.from_bytes(tfhd[1:4], "big"), int.from_bytes(tfhd[4:8], "big")
-    if number not in tracks:
-        raise ValueError(f"a fragment is of track {number}, which the init segment has not")
-    if flags & 1 or not flags & 0x20000:
-        raise ValueError("a fragment's data is not addressed from its moof on")
-    track, place = tracks[number], 8
-    defaults = [track.default_duration, track.default_size, track.default_flags]
-    place += 4 if flags & 2 else 0
-    for which, flag in enumerate((0x8, 0x10, 0x20)):
-        if flags & flag:
-            defaults[which] = int.from_bytes(tfhd[place : place + 4], "big")
-            place += 4
-    tfdt = traf.find(b"tfdt").data
-    begins = int.from_bytes(tfdt[4 : 12 if tfdt[0] else 8], "big")
-    samples: list[Sample] = []
-    for trun in traf.boxes():
-        if trun.kind == b"trun":
-            dts = begins + sum(sample.duration for sample in samples)
-            samples += _samples(trun.data, dts, defaults, moof, mdat, data)
-    return Run(track, begins, tuple(samples))
-
-
-def _samples(trun: bytes, dts: int, defaults: list[int], moof: Box, mdat: Box, data: bytes) -> Iterator[Sample]:
-    is_signed, flags = trun[0] == 1, int.from_bytes(trun[1:4], "big")
-    (count,) = struct.unpack_from(">I", trun, 4)
-    place, at, first_flags = 8, mdat.end - len(mdat.data), None
-    if flags & 0x1:
-        at = moof.start + struct.unpack_from(">i", trun, place)[0]
-        place += 4
-    if flags & 0x4:
-        (first_flags,) = struct.unpack_from(">I", trun, place)
-        place += 4
-    for number in range(count):
-        fields = list(defaults)
-        for which, flag in enumerate((0x100, 0x200, 0x400)):
-            if flags & flag:
-                (fields[which],) = struct.unpack_from(">I", trun, place)
-                place += 4
-        offset = 0
-        if flags & 0x800:
-            (offset,) = struct.unpack_from(">i" if is_signed else ">I", trun, place)
-            place += 4
-        duration, size, own_flags = fields
-        if number == 0 and first_flags is not None:
-            own_flags = first_flags
-        if at < mdat.start or at + size > mdat.end:
-            raise ValueError(f"sample {number} of the fragment at {moof.start} is not in its mdat")
-        yield Sample(dts, dts + offset, duration, not own_flags & IS_NOT_SYNC, data[at : at + size])
-        at += size
-        dts += duration
+def _track_number(traf: Box) -> int:
+    # tfhd has the flags base-data-offset-present (0x1) and default-base-is-moof (0x20000), then the track's number.
+    flags, number = struct.unpack_from(">II", b"".join(tfhd.data for tfhd in traf.all(b"tfhd")).ljust(8, b"\0"))
+    if flags & 1 or not flags & 0x20000 or not traf.all(b"tfdt"):
+        raise ValueError("a fragment's data is not addressed from its moof on, or has no time of decoding")
+    return int(number)

@@ -1,57 +1,56 @@
-"""A reader of HLS playlists (draft-pantos-hls-rfc8216bis), written from the draft alone: the tests hold the server's
-playlists against it. It takes whatever comes, and keeps what it could not read in `Tag.faults`."""
+"""A reader of HLS playlists, written from draft-pantos-hls-rfc8216bis alone: the tests hold the server's playlists
+against it. It takes anything, and keeps in `Tag.faults` the errors of attribute lists."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import nan
+from pathlib import Path
+from typing import Any, Final
 
-ATTRIBUTE = re.compile(r'([A-Z0-9-]+)=("[^"\r\n]*"|[^",\s][^",]*)(?:,|$)')
-MULTIVARIANT_TAGS = frozenset(
-    f"EXT-X-{name}"
-    for name in ("MEDIA", "STREAM-INF", "I-FRAME-STREAM-INF", "SESSION-DATA", "SESSION-KEY", "CONTENT-STEERING")
-)
-PLAYLIST_TAGS = frozenset(
-    f"EXT-X-{name}"
-    for name in (
-        *("TARGETDURATION", "MEDIA-SEQUENCE", "DISCONTINUITY-SEQUENCE", "ENDLIST", "PLAYLIST-TYPE", "I-FRAMES-ONLY"),
-        *("PART-INF", "SERVER-CONTROL"),
-    )
-)
-SEGMENT_TAGS = frozenset(
-    {
-        "EXTINF",
-        *(
-            f"EXT-X-{name}"
-            for name in ("BYTERANGE", "DISCONTINUITY", "KEY", "MAP", "PROGRAM-DATE-TIME", "GAP", "BITRATE", "PART")
-        ),
-    }
-)
-METADATA_TAGS = frozenset(f"EXT-X-{name}" for name in ("DATERANGE", "SKIP", "PRELOAD-HINT", "RENDITION-REPORT"))
-BASIC_TAGS = frozenset(
-    {"EXTM3U", *(f"EXT-X-{name}" for name in ("VERSION", "INDEPENDENT-SEGMENTS", "START", "DEFINE"))}
-)
-LISTED = frozenset(
-    f"EXT-X-{name}"
-    for name in (
-        *("PART-INF", "SERVER-CONTROL", "KEY", "MAP", "PART", "DATERANGE", "SKIP", "PRELOAD-HINT", "RENDITION-REPORT"),
-        *("MEDIA", "STREAM-INF", "I-FRAME-STREAM-INF", "SESSION-DATA", "SESSION-KEY", "CONTENT-STEERING", "START"),
-        "DEFINE",
-    )
-)
-"""Those whose value is an attribute list."""
+ATTRIBUTE: Final = re.compile(r'([A-Z0-9-]+)=("[^"\r\n]*"|[^",\s][^",]*)(?:,|$)')
+WORDS: Final = {"INTEGER": "[0-9]{1,20}", "DECIMAL": r"[0-9]+(\.[0-9]+)?", "QUOTED": r'"[^"\r\n]*"', "EMPTY": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class TagForm:
+    """A row of tags.txt. `value`: its regular expression, or None for an attribute list."""
+
+    place: str
+    is_once: bool
+    value: str | None
+    attributes: Mapping[str, str]
+    """The regular expression of each attribute. A name with ! is required."""
+
+
+def _tag_forms() -> dict[str, TagForm]:
+    text = (Path(__file__).parent / "tags.txt").read_text()
+    for word, form in WORDS.items():
+        text = text.replace(word, form)
+    found = {}
+    for row in re.findall(r"^[a-z].*(?:\n +.*)*", text, re.MULTILINE):
+        place, count, name, *forms = row.split()
+        attributes = dict(form.split("=", 1) for form in forms if "=" in form)
+        value = None if attributes or forms == ["LIST"] else "".join(forms)
+        found[name] = TagForm(place, count == "once", value, attributes)
+    return found
+
+
+TAGS: Final = _tag_forms()
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """`name` without the #. `attributes` as they are written: a quoted string has its quotes."""
+    """`name` has no #. `attributes` have their values as written: a quoted string has its quotes."""
 
     line: int
     name: str
     value: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"line {self.line + 1}, {self.name}"
 
     def text(self, name: str) -> str:
         """A quoted string's content, or another value as it stands; "" without it."""
@@ -68,15 +67,14 @@ class Tag:
 class Part:
     uri: str
     duration: float
-    """Seconds; NaN where it has none."""
+    """Seconds; NaN without one."""
     is_independent: bool = False
     is_gap: bool = False
-    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One that is listed; or, `uri` "", the parts at the end whose segment is not there yet."""
+    """A listed segment. With `uri` "" it stands for the parts at the end, whose segment is not complete yet."""
 
     msn: int
     uri: str
@@ -87,11 +85,10 @@ class Segment:
     discontinuity: int = 0
     """Its Discontinuity Sequence Number."""
     has_discontinuity: bool = False
-    """An EXT-X-DISCONTINUITY of its own."""
+    """True if it has an EXT-X-DISCONTINUITY of its own."""
     date_time: str = ""
     is_gap: bool = False
     byterange: str = ""
-    line: int = field(default=0, compare=False)
     late_tags: tuple[str, ...] = field(default=(), compare=False)
     """Tags of the whole segment that stand behind its first part."""
 
@@ -100,192 +97,105 @@ class Segment:
         return not self.uri
 
 
-@dataclass(frozen=True)
-class MediaPlaylist:
-    text: str
-    lines: tuple[str, ...]
-    tags: tuple[Tag, ...]
-    segments: tuple[Segment, ...] = ()
-    """Whole ones. Of a delta update those that it lists."""
-    open: Segment | None = None
-    """The parts at the end."""
+Segments = tuple[Segment, ...]
 
-    def first(self, name: str) -> Tag | None:
-        return next((tag for tag in self.tags if tag.name == name), None)
+
+class Playlist:
+    """A media playlist, or a multivariant one, which has no segments."""
+
+    def __init__(
+        self, text: str = "", tags: Sequence[Tag] = (), segments: Segments = (), open_segment: Segment | None = None
+    ) -> None:
+        """
+        Args:
+            segments: Whole segments. A delta update has only those that it lists.
+            open_segment: The parts at the end.
+        """
+        self.text, self.lines, self.tags = text, text.split("\n"), tags
+        self.segments, self.open = segments, open_segment
+        self.all_segments = segments + ((open_segment,) if open_segment else ())
+        self.is_multivariant = any(TAGS[tag.name].place == "multivariant" for tag in tags if tag.name in TAGS)
+        self.version = self._integer("EXT-X-VERSION", 1)
+        self.target = self._integer("EXT-X-TARGETDURATION")
+        """Seconds; 0 without one."""
+        self.media_sequence = self._integer("EXT-X-MEDIA-SEQUENCE")
+        self.discontinuity_sequence = self._integer("EXT-X-DISCONTINUITY-SEQUENCE")
+        self.part_target = self._first("EXT-X-PART-INF").number("PART-TARGET")
+        self.control = self._first("EXT-X-SERVER-CONTROL")
+        self.skipped = int(self._first("EXT-X-SKIP").number("SKIPPED-SEGMENTS") or 0)
+        """The number of segments that a delta update left out; 0 for a whole playlist."""
+        self.is_ended = self.first("EXT-X-ENDLIST") is not None
+        self.parts = [(each.msn, place, part) for each in self.all_segments for place, part in enumerate(each.parts)]
+        """(MSN, place, part) of each listed part."""
+        self.next_msn = self.media_sequence + self.skipped + len(segments)
+        """The MSN of the segment after the whole ones."""
+        open_parts = open_segment.parts if open_segment else ()
+        self.last = (self.next_msn, len(open_parts) - 1) if open_parts else (self.next_msn - 1, -1)
+        """MSN and part of the newest part; part -1 if the newest segment is whole."""
+        self.length_s = sum(each.duration for each in segments) + sum(part.duration for part in open_parts)
+        hints = [tag.text("URI") for tag in self.all("EXT-X-PRELOAD-HINT") if tag.text("TYPE") == "PART"]
+        self.hint = hints[0] if hints else ""
+        """The URI of the hinted part, or ""."""
 
     def all(self, name: str) -> list[Tag]:
         return [tag for tag in self.tags if tag.name == name]
 
-    def integer(self, name: str, default: int) -> int:
-        tag = self.first(name)
-        return int(tag.value) if tag and tag.value.isdecimal() else default
+    def first(self, name: str) -> Tag | None:
+        return next(iter(self.all(name)), None)
 
-    @cached_property
-    def version(self) -> int:
-        return self.integer("EXT-X-VERSION", 1)
+    def _first(self, name: str) -> Tag:
+        return self.first(name) or Tag(0, name)
 
-    @cached_property
-    def target(self) -> int:
-        """Seconds; 0 without one."""
-        return self.integer("EXT-X-TARGETDURATION", 0)
+    def _integer(self, name: str, default: int = 0) -> int:
+        value = self._first(name).value
+        return int(value) if value.isdecimal() else default
 
-    @cached_property
-    def media_sequence(self) -> int:
-        return self.integer("EXT-X-MEDIA-SEQUENCE", 0)
+    @property
+    def variants(self) -> list[tuple[Tag, str]]:
+        """(its tag, its URI) of each variant of a multivariant playlist."""
+        found = [(tag, (*self.lines, "")[tag.line + 1].strip()) for tag in self.all("EXT-X-STREAM-INF")]
+        return [(tag, "" if uri.startswith("#") else uri) for tag, uri in found]
 
-    @cached_property
-    def discontinuity_sequence(self) -> int:
-        return self.integer("EXT-X-DISCONTINUITY-SEQUENCE", 0)
-
-    @cached_property
-    def part_target(self) -> float | None:
-        tag = self.first("EXT-X-PART-INF")
-        return tag.number("PART-TARGET") if tag else None
-
-    @cached_property
-    def control(self) -> Tag:
-        return self.first("EXT-X-SERVER-CONTROL") or Tag(0, "EXT-X-SERVER-CONTROL")
-
-    @cached_property
-    def skipped(self) -> int:
-        """Segments that a delta update left out; 0: it is a whole playlist."""
-        tag = self.first("EXT-X-SKIP")
-        return int(tag.number("SKIPPED-SEGMENTS") or 0) if tag else 0
-
-    @cached_property
-    def is_ended(self) -> bool:
-        return self.first("EXT-X-ENDLIST") is not None
-
-    @cached_property
-    def all_segments(self) -> tuple[Segment, ...]:
-        """With the open one."""
-        return self.segments + ((self.open,) if self.open else ())
-
-    @cached_property
-    def parts(self) -> tuple[tuple[int, int, Part], ...]:
-        """(MSN, place, part) of each that is listed."""
-        return tuple(
-            (segment.msn, place, part) for segment in self.all_segments for place, part in enumerate(segment.parts)
-        )
-
-    @cached_property
-    def last(self) -> tuple[int, int]:
-        """MSN and part that are the newest; part -1: the segment of it is whole."""
-        if self.open and self.open.parts:
-            return self.open.msn, len(self.open.parts) - 1
-        return self.next_msn - 1, -1
-
-    @cached_property
-    def next_msn(self) -> int:
-        """Of the segment that comes after the whole ones."""
-        return self.media_sequence + self.skipped + len(self.segments)
-
-    @cached_property
-    def length_s(self) -> float:
-        """Of all that is listed."""
-        open_s = sum(part.duration for part in self.open.parts) if self.open else 0.0
-        return sum(segment.duration for segment in self.segments) + open_s
-
-    @cached_property
-    def hint(self) -> str:
-        """The URI of the part that is hinted at, or ""."""
-        hints = self.all("EXT-X-PRELOAD-HINT")
-        return next((tag.text("URI") for tag in hints if tag.attributes.get("TYPE") == "PART"), "")
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    tag: Tag
-    uri: str
-
-
-@dataclass(frozen=True)
-class MultivariantPlaylist:
-    text: str
-    lines: tuple[str, ...]
-    tags: tuple[Tag, ...]
-    variants: tuple[Variant, ...]
-
-    @cached_property
-    def media(self) -> list[Tag]:
-        return [tag for tag in self.tags if tag.name == "EXT-X-MEDIA"]
-
-    @cached_property
+    @property
     def uris(self) -> list[str]:
-        """Of each media playlist, once."""
-        found = [variant.uri for variant in self.variants] + [tag.text("URI") for tag in self.media]
+        """The URI of each media playlist of a multivariant one, once."""
+        found = [uri for _, uri in self.variants] + [tag.text("URI") for tag in self.all("EXT-X-MEDIA")]
         return list(dict.fromkeys(uri for uri in found if uri))
 
     def group(self, kind: str, name: str) -> list[Tag]:
-        return [tag for tag in self.media if tag.attributes.get("TYPE") == kind and tag.text("GROUP-ID") == name]
+        return [tag for tag in self.all("EXT-X-MEDIA") if (tag.text("TYPE"), tag.text("GROUP-ID")) == (kind, name)]
 
 
 def number(text: str) -> float | None:
     """A decimal number as the draft writes it."""
-    return float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else None
+    return float(text) if re.fullmatch(WORDS["DECIMAL"], text) else None
 
 
-def attributes(value: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """An attribute list (4.2), and what is wrong with it."""
-    found: dict[str, str] = {}
-    faults: list[str] = []
-    place = 0
-    while place < len(value):
-        match = ATTRIBUTE.match(value, place)
-        if match is None:
-            faults.append(f"can't be read from {value[place : place + 30]!r} on")
-            break
-        if match[1] in found:
-            faults.append(f"{match[1]} stands there twice")
-        found.setdefault(match[1], match[2])
-        place = match.end()
-    if value.endswith(","):
-        faults.append("ends with a comma")
-    return found, tuple(faults)
+def _seconds(text: str) -> float:
+    seconds = number(text)
+    return nan if seconds is None else seconds
 
 
-def read_tag(line: int, text: str) -> Tag:
-    name, _, value = text[1:].partition(":")
-    if name not in LISTED:
+def _read_tag(line: int, text: str) -> Tag:
+    name, _, value = text[1:].rstrip("\r").partition(":")
+    if name not in TAGS or TAGS[name].value is not None:
         return Tag(line, name, value)
-    return Tag(line, name, value, *attributes(value))
+    matches = list(ATTRIBUTE.finditer(value))
+    names = [match[1] for match in matches]
+    faults = [f"{each} stands there twice" for each in dict.fromkeys(names) if names.count(each) > 1]
+    if "".join(match[0] for match in matches) != value or value.endswith(","):
+        faults.append(f"{value!r} is no attribute list")
+    return Tag(line, name, value, {match[1]: match[2] for match in reversed(matches)}, tuple(faults))
 
 
-def read(text: str) -> MediaPlaylist | MultivariantPlaylist:
-    """Which of the two it is, its tags say."""
-    lines = tuple(text.split("\n"))
-    tags = tuple(read_tag(place, line.rstrip("\r")) for place, line in enumerate(lines) if line.startswith("#EXT"))
-    if any(tag.name in MULTIVARIANT_TAGS for tag in tags):
-        return MultivariantPlaylist(text, lines, tags, tuple(_variants(lines, tags)))
-    segments, rest = _segments(lines, tags)
-    return MediaPlaylist(text, lines, tags, segments, rest)
-
-
-def read_media(text: str) -> MediaPlaylist:
-    found = read(text)
-    assert isinstance(found, MediaPlaylist), f"not a media playlist:\n{text[:500]}"
-    return found
-
-
-def read_multivariant(text: str) -> MultivariantPlaylist:
-    found = read(text)
-    assert isinstance(found, MultivariantPlaylist), f"not a multivariant playlist:\n{text[:500]}"
-    return found
-
-
-def _variants(lines: tuple[str, ...], tags: tuple[Tag, ...]) -> list[Variant]:
-    found = []
-    for tag in tags:
-        if tag.name == "EXT-X-STREAM-INF":
-            following = lines[tag.line + 1].strip() if tag.line + 1 < len(lines) else ""
-            found.append(Variant(tag, "" if following.startswith("#") else following))
-    return found
-
-
-def _segments(lines: tuple[str, ...], tags: tuple[Tag, ...]) -> tuple[tuple[Segment, ...], Segment | None]:
-    """Walks the lines: tags gather on the segment that is to come, a URI ends it."""
-    by_line = {tag.line: tag for tag in tags}
-    plain = MediaPlaylist("", lines, tags)
+def read(text: str) -> Playlist:
+    """Read a playlist line by line: tags gather on the coming segment, and a URI completes it."""
+    lines = text.split("\n")
+    by_line = {place: _read_tag(place, line) for place, line in enumerate(lines) if line.startswith("#EXT")}
+    tags = tuple(by_line.values())
+    plain = Playlist(text, tags)
+    if plain.is_multivariant:
+        return plain
     empty = Segment(plain.media_sequence + plain.skipped, "", nan, discontinuity=plain.discontinuity_sequence)
     found: list[Segment] = []
     coming = empty
@@ -293,43 +203,37 @@ def _segments(lines: tuple[str, ...], tags: tuple[Tag, ...]) -> tuple[tuple[Segm
         if tag := by_line.get(place):
             coming = _with(coming, tag)
         elif line.strip() and not line.startswith("#"):
-            found.append(replace(coming, uri=line.strip(), line=place))
+            found.append(replace(coming, uri=line.strip()))
             coming = replace(empty, msn=coming.msn + 1, map_uri=coming.map_uri, discontinuity=coming.discontinuity)
-    return tuple(found), coming if coming.parts or coming.date_time or coming.has_discontinuity else None
+    has_open = coming.parts or coming.date_time or coming.has_discontinuity
+    return Playlist(text, tags, tuple(found), coming if has_open else None)
+
+
+CHANGES: Final[dict[str, Callable[[Segment, Tag], dict[str, Any]]]] = {
+    "EXTINF": lambda _, tag: {"duration": _seconds(tag.value.partition(",")[0])},
+    "EXT-X-PART": lambda segment, tag: {"parts": (*segment.parts, _part(tag))},
+    "EXT-X-MAP": lambda _, tag: {"map_uri": tag.text("URI")},
+    "EXT-X-DISCONTINUITY": lambda segment, _: {"has_discontinuity": True, "discontinuity": segment.discontinuity + 1},
+    "EXT-X-PROGRAM-DATE-TIME": lambda _, tag: {"date_time": tag.value},
+    "EXT-X-GAP": lambda *_: {"is_gap": True},
+    "EXT-X-BYTERANGE": lambda _, tag: {"byterange": tag.value},
+}
+OF_WHOLE: Final = ("EXT-X-MAP", "EXT-X-DISCONTINUITY", "EXT-X-PROGRAM-DATE-TIME", "EXT-X-KEY")
+"""Tags that stand before the first part of their segment."""
+
+
+def _part(tag: Tag) -> Part:
+    return Part(tag.text("URI"), _seconds(tag.text("DURATION")), tag.is_yes("INDEPENDENT"), tag.is_yes("GAP"))
 
 
 def _with(segment: Segment, tag: Tag) -> Segment:
-    change: dict[str, object] = {}
-    match tag.name:
-        case "EXTINF":
-            duration = number(tag.value.partition(",")[0])
-            change = {"duration": nan if duration is None else duration}
-        case "EXT-X-PART":
-            seconds = tag.number("DURATION")
-            part = Part(
-                tag.text("URI"),
-                nan if seconds is None else seconds,
-                tag.is_yes("INDEPENDENT"),
-                tag.is_yes("GAP"),
-                tag.line,
-            )
-            change = {"parts": (*segment.parts, part)}
-        case "EXT-X-MAP":
-            change = {"map_uri": tag.text("URI")}
-        case "EXT-X-DISCONTINUITY":
-            change = {"has_discontinuity": True, "discontinuity": segment.discontinuity + 1}
-        case "EXT-X-PROGRAM-DATE-TIME":
-            change = {"date_time": tag.value}
-        case "EXT-X-GAP":
-            change = {"is_gap": True}
-        case "EXT-X-BYTERANGE":
-            change = {"byterange": tag.value}
-    if segment.parts and tag.name in ("EXT-X-MAP", "EXT-X-DISCONTINUITY", "EXT-X-PROGRAM-DATE-TIME", "EXT-X-KEY"):
+    change = CHANGES[tag.name](segment, tag) if tag.name in CHANGES else {}
+    if segment.parts and tag.name in OF_WHOLE:
         change["late_tags"] = (*segment.late_tags, tag.name)
-    return replace(segment, **change)  # type: ignore[arg-type]
+    return replace(segment, **change)
 
 
-def apply_delta(former: MediaPlaylist, delta: MediaPlaylist) -> MediaPlaylist:
+def apply_delta(former: Playlist, delta: Playlist) -> Playlist:
     """What a player has after the update (6.3.7). Raises ValueError where the former one lacks what is skipped."""
     if not delta.skipped:
         return delta
@@ -338,12 +242,10 @@ def apply_delta(former: MediaPlaylist, delta: MediaPlaylist) -> MediaPlaylist:
     if lacking := [msn for msn in wanted if msn not in known]:
         raise ValueError(f"segments {lacking[0]} to {lacking[-1]} are skipped and were never listed")
     skipped = tuple(known[msn] for msn in wanted)
-    map_uri, era = skipped[-1].map_uri, skipped[-1].discontinuity
-    listed = []
-    for segment in delta.all_segments:  # What the skipped tags say goes on for those behind them.
-        map_uri = segment.map_uri or map_uri
-        era += segment.has_discontinuity
-        listed.append(replace(segment, map_uri=map_uri, discontinuity=era))
+    listed = [skipped[-1]]  # Its map and discontinuity number go on for the listed segments.
+    for segment in delta.all_segments:
+        era = listed[-1].discontinuity + segment.has_discontinuity
+        listed.append(replace(segment, map_uri=segment.map_uri or listed[-1].map_uri, discontinuity=era))
     rest = listed.pop() if delta.open else None
     tags = tuple(tag for tag in delta.tags if tag.name != "EXT-X-SKIP")
-    return MediaPlaylist(delta.text, delta.lines, tags, skipped + tuple(listed), rest)
+    return Playlist(delta.text, tags, skipped + tuple(listed[1:]), rest)

@@ -172,11 +172,13 @@ def test_relayed_player_goes_on_after_a_cut_link_is_mended(tmp_path: Path, cut_s
 
     async def run() -> None:
         way = free_port()
-        with running(
-            tmp_path, "node-a", "node-b", own={"node-a": {"RTMPWEB_NODE_URL": f"rtmp://127.0.0.1:{way}"}}
-        ) as nodes:
-            async with Link(nodes["node-a"].port, delay_s=0.02, port=way) as link:
-                await play(nodes, link)
+        with (
+            running(
+                tmp_path, "node-a", "node-b", own={"node-a": {"RTMPWEB_NODE_URL": f"rtmp://127.0.0.1:{way}"}}
+            ) as nodes,
+            Link(nodes["node-a"].port, delay_s=0.02, port=way) as link,
+        ):
+            await play(nodes, link)
 
     loops.run(run())
 

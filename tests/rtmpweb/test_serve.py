@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from tests.certificates import make_pair
-from tests.hls.follower import following
 from tests.production.broadcast import on_air
+from tests.production.outages.test_packager import following
 from tests.production.reconnecting import held
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import Browser, keep_sending, publish

@@ -1,8 +1,13 @@
 """The watch page in Chromium, beside a packager that FFmpeg stands in for: a stream that begins, breaks off, goes on,
 ends and is closed, and what a viewer does with it. All goes on by itself: nobody loads the page again."""
 
+import json
+import re
+import subprocess
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser import quiet
 from tests.dashboard.test_accessibility import AXE, VIOLATIONS, WATCH, assert_none, violations
-from tests.e2e.packager import Packager, packaging
 from tests.media import make_clip
+from tests.receivers import serving
 from tests.server_process import ServerProcess, running, wait_for
 from tests.tools import require_tool
 
@@ -21,6 +26,119 @@ pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytes
 STREAM = "live/sunday"
 NETWORK = "Failed to load resource"
 """What the browser notes of a server that is away."""
+
+
+KINDS = {".m3u8": "application/vnd.apple.mpegurl", ".m4s": "video/mp4", ".mp4": "video/mp4", ".html": "text/html"}
+
+VARIANT = (
+    '#EXT-X-STREAM-INF:BANDWIDTH={bandwidth},CODECS="{codecs}",RESOLUTION={size}{audio}\nv0.m3u8?viewer={viewer}\n'
+)
+TRACKS = """#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="a",NAME="English",DEFAULT=YES,AUTOSELECT=YES
+#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="a",NAME="Deutsch",DEFAULT=NO,URI="a1.m3u8?viewer={viewer}"
+"""
+
+
+class Packager:
+    """A packager of one stream at the URLs of ours. FFmpeg's own muxer makes its files of a clip."""
+
+    def __init__(self, folder: Path, clip: Path) -> None:
+        self.folder, self._clip = folder, clip
+        self.state: dict[str, str] = {}
+        self.beacons: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        """The paths of all requests."""
+        self._encoder: subprocess.Popen[bytes] | None = None
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server.daemon_threads = True
+        self.forget()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def forget(self) -> None:
+        """Reset the packager to its first state."""
+        self.state.update(state="waiting", words="", title="")
+        self.codecs, self.has_choices, self.is_away = "avc1.42c01e,mp4a.40.2", False, False
+        self.beacons.clear()
+        self.asked.clear()
+        for file in self.folder.iterdir():
+            file.unlink()
+
+    def go_live(self) -> None:
+        """A publisher begins; again, it goes on over a discontinuity."""
+        hls = ["-f", "hls", "-hls_time", "1", "-hls_list_size", "8", "-hls_segment_type", "fmp4"]
+        flags = "append_list+discont_start+program_date_time+independent_segments"
+        outputs = []
+        for name, maps in (("v0", ["0:v", "0:a"]), ("a1", ["0:a"])):
+            chosen = [word for each in maps for word in ("-map", each)]
+            files = ["-hls_fmp4_init_filename", f"{name}-{uuid.uuid4().hex[:6]}.mp4"]
+            files += ["-hls_segment_filename", str(self.folder / f"{name}-%d.m4s")]
+            outputs += [*chosen, "-c", "copy", *hls, "-hls_flags", flags, *files, str(self.folder / f"{name}.m3u8")]
+        read = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(self._clip)]
+        self._encoder = subprocess.Popen([require_tool("ffmpeg"), *read, *outputs], stdin=subprocess.DEVNULL)
+        self.state["state"] = "live"
+
+    def stop(self, state: str) -> None:
+        """The publisher leaves, for good if the state is `ended`."""
+        if self._encoder is not None:
+            # Not SIGINT: a shell may have the tests ignore it, and with them FFmpeg in its first moments.
+            self._encoder.terminate()
+            self._encoder.wait(10)
+            self._encoder = None
+        if state != "ended":
+            for playlist in self.folder.glob("*.m3u8"):
+                playlist.write_text(playlist.read_text().replace("#EXT-X-ENDLIST\n", ""))
+        self.state["state"] = state
+
+    def _index(self) -> str:
+        viewer = uuid.uuid4().hex
+        given = {"codecs": self.codecs, "viewer": viewer, "audio": ',AUDIO="a"' if self.has_choices else ""}
+        text = "#EXTM3U\n#EXT-X-VERSION:7\n" + (TRACKS.format(**given) if self.has_choices else "")
+        sizes = {"640x360": 900_000, "320x180": 400_000} if self.has_choices else {"320x180": 400_000}
+        return text + "".join(VARIANT.format(bandwidth=rate, size=size, **given) for size, rate in sizes.items())
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        packager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                name = self.path.partition("?")[0].rpartition("/")[2]
+                packager.asked.append(self.path)
+                if packager.is_away:
+                    self.close_connection = True
+                    return
+                file = packager.folder / re.sub(r"[^\w.-]", "", name)
+                if name == "state.json":
+                    self._answer(200, json.dumps(packager.state).encode(), "application/json")
+                elif name == "index.m3u8" and packager.state["state"] != "closed":
+                    self._answer(200, packager._index().encode(), KINDS[".m3u8"])
+                elif file.is_file():
+                    self._answer(200, file.read_bytes(), KINDS.get(file.suffix, "text/plain"))
+                else:
+                    self._answer(404, b"", "text/plain")
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                packager.beacons.append({"path": self.path, **json.loads(body)})
+                self._answer(204, b"", self.headers["Content-Type"])
+
+            def _answer(self, status: int, body: bytes, kind: str) -> None:
+                with suppress(OSError):
+                    self.send_response(status)
+                    self.send_header("Content-Type", kind)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.send_header("Access-Control-Allow-Origin", "*")
+                    self.send_header("Cache-Control", "no-store")
+                    self.end_headers()
+                    self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +152,9 @@ def places(tmp_path_factory: pytest.TempPathFactory, clip: Path) -> Iterator[tup
     """The server, and the packager that it leads browsers to."""
     folder = tmp_path_factory.mktemp("watch")
     with ExitStack() as stack:
-        packager = stack.enter_context(packaging(folder / "hls", clip))
+        (folder / "hls").mkdir()
+        packager = Packager(folder / "hls", clip)
+        stack.enter_context(serving(packager.server))
         told = {"RTMPWEB_HLS_URL": packager.url, "RTMPWEB_HLS": "127.0.0.1:0"}
         server = stack.enter_context(running(folder / "var", **told))
         server.manage("application", "set", "live")
@@ -232,7 +352,7 @@ def test_watch_page_is_framed_only_in_its_embed_form(
     packager.go_live()
     frames = {name: f'<iframe src="{url_of(server, query)}"></iframe>' for name, query in FRAMES.items()}
     for name, text in frames.items():
-        packager.put(f"{name}.html", text)
+        (packager.folder / f"{name}.html").write_text(text)
     page = context.new_page()
     page.goto(f"{packager.url}/embedded.html")
     page.frame_locator("iframe").locator("#player[data-state=live]").wait_for(timeout=30_000)

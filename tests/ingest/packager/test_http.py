@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from ingest.services.keys import NewKey
-from tests.hls.playlist import MediaPlaylist, Segment, read
+from tests.hls.playlist import Playlist, Segment, read
 from tests.ingest.packager.running import SHORT, ClipPublisher, Running, running
 from tests.ingest.packager.test_viewers import watched
 from tests.ingest.ticks import until
@@ -17,9 +17,9 @@ from tests.ingest.ticks import until
 pytestmark = pytest.mark.usefixtures("process")
 
 
-async def playlist_of(hls: Running, name: str) -> MediaPlaylist:
+async def playlist_of(hls: Running, name: str) -> Playlist:
     found = read((await hls.get(name)).text)
-    assert isinstance(found, MediaPlaylist)
+    assert not found.is_multivariant
     return found
 
 
@@ -28,12 +28,13 @@ async def test_headers_for_browsers_and_caches(key: NewKey, clip: Path) -> None:
         name = await watched(hls)
         index = await hls.get()
         assert index.headers["cache-control"] == "no-store", "it is one viewer's"
+        assert index.headers["content-type"] == "application/vnd.apple.mpegurl"
         playlist = await hls.get(name)
         assert playlist.headers["content-type"] == "application/vnd.apple.mpegurl"
         assert playlist.headers["vary"] == "accept-encoding"
         assert playlist.headers["content-encoding"] == "gzip"
         found = read(playlist.text)
-        assert isinstance(found, MediaPlaylist)
+        assert not found.is_multivariant
         part = found.all_segments[-1].parts[0]
         for file, kind in ((part.uri, "video/mp4"), (found.all_segments[-1].map_uri, "video/mp4")):
             answer = await hls.get(file, headers={"Origin": "https://church.example"})
@@ -74,7 +75,7 @@ async def test_playlist_request_for_a_future_part_waits_for_it(key: NewKey, clip
         found = await playlist_of(hls, name)
         msn, part = found.next_msn, len(found.open.parts) if found.open else 0
         answer = await hls.get(f"{name}&_HLS_msn={msn}&_HLS_part={part}")
-        assert read(answer.text).last >= (msn, part)  # type: ignore[union-attr]
+        assert read(answer.text).last >= (msn, part)
         assert answer.headers["cache-control"] == "public, max-age=12", "six target durations"
         for wrong in ("_HLS_part=1", f"_HLS_msn={msn + 100}", f"_HLS_msn={msn}&_HLS_part=5000", "_HLS_msn=-1"):
             assert (await hls.get(f"{name}&{wrong}")).status_code == 400
@@ -100,7 +101,7 @@ async def test_a_first_playlist_has_whole_segments(key: NewKey, clip: Path) -> N
 def segments_of(answer: httpx.Response) -> list[Segment]:
     """That are whole."""
     found = read(answer.text)
-    assert isinstance(found, MediaPlaylist)
+    assert not found.is_multivariant
     return [segment for segment in found.all_segments if not segment.is_open]
 
 

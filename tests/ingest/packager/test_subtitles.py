@@ -11,6 +11,7 @@ from tests.hls.client import Player, Rendition
 from tests.ingest.packager.running import ClipPublisher, Running, running
 from tests.ingest.packager.test_streams import assert_valid, opened
 from tests.ingest.ticks import until
+from tests.pure.hls.test_subtitles import cues
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -29,9 +30,7 @@ async def subtitled(hls: Running, player: Player) -> tuple[Rendition, Rendition]
 async def follow_until(subtitles: Rendition, words: str) -> None:
     """Part by part, as they come, until one has these words."""
     async with asyncio.timeout(10):
-        await subtitles.follow(
-            lambda: words.encode() in subtitles.received[-1].answer.body if subtitles.received else False
-        )
+        await subtitles.follow(lambda: words.encode() in subtitles.received[-1].body if subtitles.received else False)
 
 
 async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey, clip: Path) -> None:
@@ -43,13 +42,16 @@ async def test_viewer_gets_subtitles_aligned_with_the_video_segments(key: NewKey
         await follow_until(subtitles, "We begin &lt;now&gt;.")
         await publisher.say("", language="en")
         async with asyncio.timeout(10):
-            await subtitles.follow(lambda: b"-->" not in subtitles.received[-1].answer.body)
+            await subtitles.follow(lambda: b"-->" not in subtitles.received[-1].body)
             await subtitles.follow(lambda: subtitles.received[0].segment.msn < subtitles.playlist.next_msn)
         await subtitles.fetch_wholes()
         await video.reload()
         await subtitles.reload()
         assert subtitles.wholes
         assert_valid(player)
+        for body in subtitles.media().bodies:
+            if body.whole is not None and body.joined is not None:
+                assert [cue for part in body.parts for cue in cues(part or b"")] == cues(body.whole)
         names = [(one.msn, one.discontinuity) for one in subtitles.playlist.all_segments]
         assert names == [(one.msn, one.discontinuity) for one in video.playlist.all_segments][: len(names)]
         uri = subtitles.playlist.segments[-1].uri

@@ -2,16 +2,22 @@
 has asked about.
 """
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
 import pytest
 
 from tests.background import accepts
-from tests.hls.follower import POLL_S, Follower, following
+from tests.hls.mp4 import read_fragments
+from tests.hls.playlist import read
 from tests.production.broadcast import on_air
 from tests.production.installation import Production, start_all
 from tests.production.outages.taking import ANSWER_S, SEEN_S, away, hanging
@@ -35,11 +41,123 @@ FREE_S = 30.0
 """A stream of a killed node is: a lease lives for ten seconds."""
 POLICY_S = 2.0
 STOP_S = 8.0
+POLL_S = 0.3
+HTTP_S = 30.0
 
 KICK = """
 from ingest.services import sessions
 assert sessions.request_stop(session_id={session!r}, reason="kicked")
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A segment that a viewer fetched. `date` (by the playlist) and `at` (arrival) are seconds since the epoch."""
+
+    msn: int
+    epoch: str
+    """The folder of its URI: each packager that makes a stream's segments has another."""
+    begins: int
+    """By its media, in the timescale of its first track."""
+    date: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed request. `status` 0: no connection, or no answer in time."""
+
+    name: str
+    status: int
+    words: str
+    at: float
+
+
+class Follower:
+    """A viewer as the simplest players are: it requests the same media playlist again and again, and each segment
+    once. It runs in a thread of its own, while a test stops parts."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: of the multivariant playlist, which is requested until it is there."""
+        self.url = url
+        self.playlist = ""
+        """The URL of the media playlist."""
+        self.taken: list[Taken] = []
+        self.failures: list[Failure] = []
+        self._inits: dict[str, bytes] = {}
+        self.over = threading.Event()
+
+    @property
+    def viewer(self) -> str:
+        """Its id."""
+        return parse_qs(urlsplit(self.playlist).query)["viewer"][0]
+
+    @property
+    def epochs(self) -> list[str]:
+        return list(dict.fromkeys(one.epoch for one in self.taken))
+
+    def wait_for_more(self, count: int = 1, *, timeout_s: float) -> None:
+        """Wait for that many segments more."""
+        wanted = len(self.taken) + count
+        try:
+            wait_for(lambda: len(self.taken) >= wanted, timeout_s=timeout_s, what=f"{count} segments more")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; failed: {self.failures[-5:]}") from None
+
+    def check(self) -> None:
+        """Numbers and dates rise. Within one epoch no segment is missing, and the times of the media rise."""
+        for one, after in pairwise(self.taken):
+            assert after.msn > one.msn, (one, after)
+            assert after.date > one.date, (one, after)
+            if after.epoch == one.epoch:
+                assert after.msn == one.msn + 1, (one, after)
+                assert after.begins > one.begins, (one, after)
+
+    def run(self) -> None:
+        with httpx.Client(timeout=HTTP_S) as client:
+            while not self.over.is_set():
+                with suppress(httpx.HTTPStatusError, httpx.TransportError):
+                    self._look(client)
+                self.over.wait(POLL_S)
+
+    def _get(self, client: httpx.Client, url: str) -> bytes:
+        name = urlsplit(url).path.rpartition("/")[2]
+        try:
+            answer = client.get(url)
+        except httpx.TransportError as error:
+            self.failures.append(Failure(name, 0, repr(error), time.time()))
+            raise
+        if answer.is_error:
+            self.failures.append(Failure(name, answer.status_code, answer.text, time.time()))
+        return answer.raise_for_status().content
+
+    def _look(self, client: httpx.Client) -> None:
+        if not self.playlist:
+            self.playlist = urljoin(self.url, read(self._get(client, self.url).decode()).variants[0][1])
+        segments = read(self._get(client, self.playlist).decode()).segments
+        last = self.taken[-1].msn if self.taken else segments[-1].msn - 1 if segments else 0
+        for segment in segments:
+            if segment.msn > last:
+                if segment.map_uri not in self._inits:
+                    self._inits[segment.map_uri] = self._get(client, urljoin(self.playlist, segment.map_uri))
+                body = self._get(client, urljoin(self.playlist, segment.uri))
+                begins = read_fragments(body, self._inits[segment.map_uri])[0].begins
+                date = datetime.fromisoformat(segment.date_time).timestamp()
+                self.taken.append(Taken(segment.msn, segment.uri.partition("/")[0], begins, date, time.time()))
+
+
+@contextmanager
+def following(url: str, *, timeout_s: float = 20) -> Iterator[Follower]:
+    """Follow a stream. The block begins with the first segment."""
+    viewer = Follower(url)
+    thread = threading.Thread(target=viewer.run, name="follower", daemon=True)
+    thread.start()
+    try:
+        viewer.wait_for_more(timeout_s=timeout_s)
+        yield viewer
+    finally:
+        viewer.over.set()
+        thread.join(HTTP_S)
 
 
 @pytest.fixture(scope="module")

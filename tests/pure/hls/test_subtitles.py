@@ -12,8 +12,9 @@ from ingest.hls import HlsSettings
 from ingest.hls.subtitles import written
 from ingest.hls.texts import Cue, read_text
 from ingest.rtmp.amf import amf0
-from tests.hls.playlist import read_media, read_multivariant
-from tests.hls.validator import Fetch, Presentation, Rendition, Succession, faults, presentation, succession
+from tests.hls.multivariant_checks import Presentation, Rendition
+from tests.hls.playlist import read
+from tests.hls.succession_checks import Fetch, Succession
 from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, shifted
 from tests.pure.hls.test_playlists import check_playlist, one
 
@@ -101,17 +102,17 @@ def test_subtitle_playlist_stays_aligned_with_the_main_one(clip: list[Message]) 
         if "s0" in fed.packaging.renditions:
             assert_aligned(fed)
             for name, fetched in fetches.items():
-                fetched.append(Fetch(read_media(fed.text(name))))
+                fetched.append(Fetch(read(fed.text(name))))
     fed.end()
     check_playlist(fed.text("s0"))
     assert_aligned(fed)
     for fetched in fetches.values():
-        assert not faults(succession(Succession(fetched)))
+        assert Succession(fetched).findings() == []
     assert re.findall(r'REPORT:URI="(\w+\.m3u8)"', fetches["v0"][-1].playlist.text) == ["s0.m3u8"]
-    index = read_multivariant(fed.packaging.multivariant("viewer=1"))
-    listed = {f"{name}.m3u8?viewer=1": Rendition(read_media(fed.text(name))) for name in fetches}
-    assert not faults(presentation(Presentation(index, listed)))
-    (tag,) = index.group("SUBTITLES", index.variants[0].tag.text("SUBTITLES"))
+    index = read(fed.packaging.multivariant("viewer=1"))
+    listed = {f"{name}.m3u8?viewer=1": Rendition(read(fed.text(name))) for name in fetches}
+    assert Presentation(index, listed).findings() == []
+    (tag,) = index.group("SUBTITLES", index.variants[0][0].text("SUBTITLES"))
     assert (tag.text("NAME"), tag.text("LANGUAGE"), tag.text("URI")) == (
         "Captions (en)",
         "en",
@@ -197,8 +198,8 @@ def test_new_main_rendition_has_subtitles_of_its_own(clip: list[Message]) -> Non
     fed.feed(merged(shifted(clip, 6000), [text(11_000, "Seen.")]), wall=WALL + 6, first_ms=6000)
     assert set(fed.packaging.renditions) >= {"v0", "s1"}
     assert_aligned(fed, "s1")
-    index = read_multivariant(fed.packaging.multivariant())
-    assert [tag.text("URI") for tag in index.media if tag.attributes["TYPE"] == "SUBTITLES"] == ["s1.m3u8"]
+    index = read(fed.packaging.multivariant())
+    assert [tag.text("URI") for tag in index.all("EXT-X-MEDIA") if tag.attributes["TYPE"] == "SUBTITLES"] == ["s1.m3u8"]
 
 
 def test_text_languages_and_track_ids_make_separate_tracks(clip: list[Message]) -> None:
@@ -211,8 +212,8 @@ def test_text_languages_and_track_ids_make_separate_tracks(clip: list[Message]) 
         text(1500, "Two.", language="en", trackid=1.0),
     ]
     fed = Fed().begin(gop_s=1.0).feed(merged(clip, texts))
-    index = read_multivariant(fed.packaging.multivariant())
-    said = [(tag.text("NAME"), tag.text("LANGUAGE")) for tag in index.media]
+    index = read(fed.packaging.multivariant())
+    said = [(tag.text("NAME"), tag.text("LANGUAGE")) for tag in index.all("EXT-X-MEDIA")]
     assert said == [("Captions (en)", "en"), ("Captions (de)", "de"), ("Captions (en) 2", "en"), ("Captions", "")]
     fed.end()
     assert [words for _, _, words in all_cues(fed)] == ["One.", "Two."]

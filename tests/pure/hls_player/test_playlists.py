@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.hls.media_checks import MEDIA
-from tests.hls.origin import clip
-from tests.hls.playlist import MediaPlaylist, apply_delta, read, read_media
-from tests.hls.syntax_checks import SYNTAX
-from tests.hls.validator import advice, faults, media_playlist
+from tests.hls.clip import clip
+from tests.hls.playlist import apply_delta, read
+from tests.hls.playlist_checks import MediaPlaylist, Syntax, playlist_findings
 
 GOOD_COUNTS = (0, 1, 4, 5, 12, 42, 63, 80)
 
@@ -16,13 +14,11 @@ GOOD_COUNTS = (0, 1, 4, 5, 12, 42, 63, 80)
 @pytest.mark.parametrize("count", GOOD_COUNTS)
 @pytest.mark.parametrize("delta", [False, True])
 def test_good_playlists_have_no_fault(count: int, delta: bool) -> None:
-    findings = media_playlist(read_media(clip().playlist(count, delta=delta)))
-    assert faults(findings) == []
-    assert advice(findings) == []
+    assert playlist_findings(read(clip().playlist(count, delta=delta))) == []
 
 
 def test_a_good_end_has_no_fault() -> None:
-    assert media_playlist(read_media(clip().playlist(60, ended=True))) == []
+    assert playlist_findings(read(clip().playlist(60, ended=True))) == []
 
 
 def replaced(old: str, new: str) -> Callable[[str], str]:
@@ -86,10 +82,8 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
     ("extinf", replaced("#EXTINF:1.00000,\n", "")),
     ("uri", replaced("s4.m4s\n", "")),
     ("within-target", replaced("#EXTINF:1.00000,", "#EXTINF:1.50000,")),
-    ("some-duration", replaced("#EXTINF:1.00000,", "#EXTINF:0.00000,")),
     ("version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:5")),
     ("version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:2")),
-    ("low-version", replaced("#EXT-X-VERSION:6", "#EXT-X-VERSION:9")),
     ("numbers-first", moved("#EXT-X-MEDIA-SEQUENCE")),
     ("numbers-first", added("#EXT-X-DISCONTINUITY-SEQUENCE:0")),
     ("map", without("#EXT-X-MAP")),
@@ -101,22 +95,15 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
     ("hold-back", replaced(",HOLD-BACK=3.0", ",HOLD-BACK=2.9")),
     ("part-hold-back", replaced(",PART-HOLD-BACK=0.6", "")),
     ("part-hold-back", replaced(",PART-HOLD-BACK=0.6", ",PART-HOLD-BACK=0.39")),
-    ("good-part-hold-back", replaced(",PART-HOLD-BACK=0.6", ",PART-HOLD-BACK=0.5")),
     ("skip-until", replaced("CAN-SKIP-UNTIL=6.0", "CAN-SKIP-UNTIL=5.9")),
     ("skip-until", replaced("CAN-SKIP-UNTIL=6.0", "CAN-SKIP-DATERANGES=YES")),
     ("skip", replaced('#EXT-X-MAP:URI="init.mp4"', "#EXT-X-SKIP:SKIPPED-SEGMENTS=0")),
     ("ended", added("#EXT-X-ENDLIST")),
-    ("ended-whole", added("#EXT-X-ENDLIST")),
     ("hints", replaced('TYPE=PART,URI="p8.2.m4s"', 'TYPE=PART,URI="p8.1.m4s"')),
-    ("one-hint", added('#EXT-X-PRELOAD-HINT:TYPE=PART,URI="p8.3.m4s"')),
     ("reports", added(REPORT.format("http://server/a1.m3u8"))),
     ("reports", added(REPORT.format("/hls/live/demo/a1.m3u8"))),
-    ("recent-parts", replaced("#EXTINF:1.00000,", FIRST_PART.replace("p5", "p0") + "\n#EXTINF:1.00000,")),
-    ("independent-parts", replaced(FIRST_PART, FIRST_PART.removesuffix(",INDEPENDENT=YES"))),
     ("dates", replaced("03:04:07.000Z", "03:04:04.900Z")),
-    ("near-dates", replaced("03:04:07.000Z", "03:04:07.300Z")),
     ("dates", replaced("03:04:07.000Z", "03:04:07.000")),
-    ("zones", replaced("03:04:07.000Z", "03:04:07Z")),
     ("low-latency", replaced("CAN-BLOCK-RELOAD=YES,", "")),
     ("low-latency", without("#EXT-X-PRELOAD-HINT")),
     ("low-latency", without("#EXT-X-PROGRAM-DATE-TIME")),
@@ -133,18 +120,18 @@ BAD_UPDATES = [
 @pytest.mark.parametrize(("name", "change"), BAD)
 def test_each_check_finds_its_bad_playlist(name: str, change: Callable[[str], str]) -> None:
     text = clip().playlist(42)
-    assert name not in {finding.name for finding in media_playlist(read_media(text))}
-    assert name in {finding.name for finding in media_playlist(read_media(change(text)))}
+    assert name not in {finding.name for finding in playlist_findings(read(text))}
+    assert name in {finding.name for finding in playlist_findings(read(change(text)))}
 
 
 @pytest.mark.parametrize("change", BAD_UPDATES)
 def test_bad_delta_updates(change: Callable[[str], str]) -> None:
-    found = media_playlist(read_media(change(clip().playlist(42, delta=True))))
+    found = playlist_findings(read(change(clip().playlist(42, delta=True))))
     assert "skip" in {finding.name for finding in found}
 
 
 def test_every_check_has_a_bad_playlist() -> None:
-    names = {check.name for check in SYNTAX} | {check.name for check in MEDIA}
+    names = set(Syntax.rules()) | set(MediaPlaylist.rules())
     assert names - {name for name, _ in BAD} == {"one-kind"}, "of multivariant playlists, in their tests"
 
 
@@ -157,17 +144,17 @@ EXCEPTIONS = [
 @pytest.mark.parametrize("line", EXCEPTIONS)
 def test_independent_or_gap_part_may_be_shorter(line: str) -> None:
     text = clip().playlist(42).replace(SECOND_PART, line)
-    assert "shortest-part" not in {finding.name for finding in media_playlist(read_media(text))}
+    assert "shortest-part" not in {finding.name for finding in playlist_findings(read(text))}
 
 
 def test_the_last_part_of_a_segment_may_be_shorter() -> None:
     last = '#EXT-X-PART:DURATION=0.20000,URI="p5.4.m4s"'
     text = clip().playlist(42).replace(last, last.replace("0.20000", "0.05000"))
-    assert "shortest-part" not in {finding.name for finding in media_playlist(read_media(text))}
+    assert "shortest-part" not in {finding.name for finding in playlist_findings(read(text))}
 
 
 def test_playlist_is_read_into_segments_parts_and_hint() -> None:
-    found = read_media(clip().playlist(42))
+    found = read(clip().playlist(42))
     assert (found.media_sequence, found.next_msn, found.last, found.hint) == (0, 8, (8, 1), "p8.2.m4s")
     assert [segment.uri for segment in found.segments] == [f"s{number}.m4s" for number in range(8)]
     assert {segment.map_uri for segment in found.all_segments} == {"init.mp4"}
@@ -176,24 +163,24 @@ def test_playlist_is_read_into_segments_parts_and_hint() -> None:
 
 
 def test_applied_delta_update_equals_the_whole_playlist() -> None:
-    whole, delta = (read_media(clip().playlist(42, delta=delta)) for delta in (False, True))
+    whole, delta = (read(clip().playlist(42, delta=delta)) for delta in (False, True))
     assert delta.skipped == 1
-    assert apply_delta(read_media(clip().playlist(41)), delta).all_segments == whole.all_segments
+    assert apply_delta(read(clip().playlist(41)), delta).all_segments == whole.all_segments
 
 
 def test_delta_update_of_segments_never_listed_is_refused() -> None:
     with pytest.raises(ValueError, match="never listed"):
-        apply_delta(read_media("#EXTM3U\n"), read_media(clip().playlist(42, delta=True)))
+        apply_delta(read("#EXTM3U\n"), read(clip().playlist(42, delta=True)))
 
 
 def test_discontinuities_count_on() -> None:
     text = clip().playlist(42)
     for msn in (2, 5):
         text = text.replace(f"#EXTINF:1.00000,\ns{msn}.", f"#EXT-X-DISCONTINUITY\n#EXTINF:1.00000,\ns{msn}.")
-    found = read_media(text.replace("#EXT-X-MEDIA-SEQUENCE", "#EXT-X-DISCONTINUITY-SEQUENCE:7\n#EXT-X-MEDIA-SEQUENCE"))
+    found = read(text.replace("#EXT-X-MEDIA-SEQUENCE", "#EXT-X-DISCONTINUITY-SEQUENCE:7\n#EXT-X-MEDIA-SEQUENCE"))
     assert [segment.discontinuity for segment in found.all_segments] == [7, 7, 8, 8, 8, 9, 9, 9, 9]
 
 
 def test_read_tells_media_from_multivariant_playlists() -> None:
-    assert isinstance(read(clip().playlist(3)), MediaPlaylist)
-    assert not isinstance(read(clip().multivariant()), MediaPlaylist)
+    assert not read(clip().playlist(3)).is_multivariant
+    assert read(clip().multivariant()).is_multivariant

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.hls.multivariant_checks import MULTIVARIANT
-from tests.hls.origin import FPS, clip
-from tests.hls.playlist import read_media, read_multivariant
-from tests.hls.validator import Presentation, Rendition, faults, presentation
+from tests.hls.clip import FPS, clip
+from tests.hls.multivariant_checks import Presentation, Rendition
+from tests.hls.playlist import read
 
 VIDEO, AUDIO = "v0.m3u8?viewer=1", "a1.m3u8?viewer=1"
 MEDIA = '#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{}",NAME="{}",DEFAULT={},AUTOSELECT=YES,CHANNELS="2",URI="a1.m3u8?viewer=1"'
@@ -24,14 +23,14 @@ def text() -> str:
 
 def rendition(other: str) -> Rendition:
     report = f'#EXT-X-RENDITION-REPORT:URI="{other}",LAST-MSN=8,LAST-PART=1\n'
-    found = read_media(clip().playlist(42) + report)
+    found = read(clip().playlist(42) + report)
     sizes = {segment.uri: len(clip().segment(segment.msn)) for segment in found.segments}
     return Rendition(found, clip().init, sizes, FPS)
 
 
 def made(change: Callable[[str], str], of_video: Callable[[Rendition], Rendition]) -> Presentation:
     renditions = {VIDEO: of_video(rendition("a1.m3u8")), AUDIO: rendition("v0.m3u8")}
-    return Presentation(read_multivariant(change(text())), renditions)
+    return Presentation(read(change(text())), renditions)
 
 
 def as_is(text: str) -> str:
@@ -53,27 +52,24 @@ def replaced(old: str, new: str) -> Callable[[str], str]:
 def with_playlist(old: str, new: str) -> Callable[[Rendition], Rendition]:
     def change(found: Rendition) -> Rendition:
         assert old in found.playlist.text
-        return replace(found, playlist=read_media(found.playlist.text.replace(old, new)))
+        return replace(found, playlist=read(found.playlist.text.replace(old, new)))
 
     return change
 
 
 def test_a_good_presentation_has_no_fault() -> None:
-    assert presentation(made(as_is, whole)) == []
+    assert made(as_is, whole).findings() == []
 
 
 BAD: list[tuple[str, Callable[[str], str]]] = [
     ("one-kind", lambda text: text + "#EXT-X-TARGETDURATION:1\n"),
     ("variants", replaced(f"{VIDEO}\n", "")),
     ("bandwidth", replaced("BANDWIDTH=", "BANDWIDTH=1000,AVERAGE-BANDWIDTH=")),
-    ("generous-bandwidth", replaced("BANDWIDTH=", "BANDWIDTH=9")),
     ("codecs", replaced(",mp4a.40.2", "")),
     ("codecs", replaced("mp4a.40.2", "mp4a.40.5")),
     ("codecs", replaced('",RESOLUTION', ',ac-3",RESOLUTION')),
     ("codecs", replaced("CODECS=", "SUPPLEMENTAL-CODECS=")),
     ("resolution", replaced("320x180", "640x360")),
-    ("tells-video", replaced("RESOLUTION=320x180,", "")),
-    ("tells-video", replaced(",FRAME-RATE=25.000", "")),
     ("frame-rate", replaced("25.000", "30.000")),
     ("frame-rate", replaced("25.000", "25.0001")),
     ("groups", replaced('AUDIO="sound"', 'AUDIO="others"')),
@@ -91,7 +87,7 @@ BAD: list[tuple[str, Callable[[str], str]]] = [
 def test_each_check_finds_its_bad_playlist(name: str, change: Callable[[str], str]) -> None:
     if name == "true-reports":
         change = lambda text: text.replace("a1.m3u8", "a2.m3u8")  # noqa: E731
-    assert name in {finding.name for finding in presentation(made(change, whole))}
+    assert name in {finding.name for finding in made(change, whole).findings()}
 
 
 BAD_RENDITIONS: list[tuple[str, Callable[[Rendition], Rendition]]] = [
@@ -107,22 +103,22 @@ BAD_RENDITIONS: list[tuple[str, Callable[[Rendition], Rendition]]] = [
 
 @pytest.mark.parametrize(("name", "change"), BAD_RENDITIONS)
 def test_each_check_finds_its_bad_rendition(name: str, change: Callable[[Rendition], Rendition]) -> None:
-    assert name in {finding.name for finding in presentation(made(as_is, change))}
+    assert name in {finding.name for finding in made(as_is, change).findings()}
 
 
 def test_every_check_has_a_bad_presentation() -> None:
-    assert {check.name for check in MULTIVARIANT} == {name for name, _ in [*BAD, *BAD_RENDITIONS]} - {"one-kind"}
+    assert set(Presentation.rules()) == {name for name, _ in [*BAD, *BAD_RENDITIONS]} - {"one-kind"}
 
 
 def test_reports_may_leave_out_what_is_the_same() -> None:
     found = made(as_is, with_playlist(",LAST-MSN=8,LAST-PART=1", ""))
-    assert faults(presentation(found)) == []
+    assert found.findings() == []
 
 
 def test_peak_bandwidth_joins_short_segments_to_about_a_target_duration() -> None:
     """Short ones count together."""
     text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n" + "".join(f"#EXTINF:0.5,\n{number}\n" for number in range(4))
-    one = Rendition(read_media(text), sizes={"0": 100, "1": 1000, "2": 1000, "3": 100})
+    one = Rendition(read(text), sizes={"0": 100, "1": 1000, "2": 1000, "3": 100})
     assert one.peak_bps() == 16_000
 
 
@@ -130,4 +126,4 @@ def test_reports_of_an_earlier_fetch_are_no_fault() -> None:
     """Who fetched one playlist later finds that it went on."""
     told = with_playlist("LAST-MSN=8", "LAST-MSN=5")
     found = made(as_is, lambda one: replace(told(one), at=-2.0))
-    assert faults(presentation(found)) == []
+    assert found.findings() == []

@@ -3,22 +3,22 @@
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import av
 import imageio_ffmpeg
 import pytest
 
+from tests.hls.clip import PARTS, clip
 from tests.hls.mp4 import boxes, read_fragments, read_init
-from tests.hls.origin import PARTS, clip
-from tests.hls.playlist import Part, read_media
-from tests.hls.segment_checks import SEGMENTS
-from tests.hls.validator import Body, Media, segments
+from tests.hls.playlist import Part, read
+from tests.hls.segment_checks import Body, Media
 from tests.rtmpweb.processes import run
 
 
 def good() -> list[Body]:
-    found = read_media(clip().playlist(42))
+    found = read(clip().playlist(42))
     return [
         Body(each, None if each.is_open else clip().segment(each.msn), parts_of(each.msn)[: len(each.parts)])
         for each in found.all_segments
@@ -34,12 +34,12 @@ def media(bodies: list[Body], init: bytes | None = None) -> Media:
 
 
 def test_good_segments_have_no_fault() -> None:
-    assert segments(media(good())) == []
+    assert media(good()).findings() == []
 
 
 def test_unfetched_parts_are_no_fault() -> None:
     bodies = [replace(body, parts=[None] * len(body.parts)) for body in good()]
-    assert segments(media(bodies)) == []
+    assert media(bodies).findings() == []
 
 
 def changed(change: Callable[[bytes], bytes], place: int = 3) -> list[Body]:
@@ -88,10 +88,8 @@ BAD: list[tuple[str, Callable[[], Media]]] = [
     ("in-order", lambda: media(good()[:2] + good()[3:])),
     ("independent", lambda: media(with_part(is_independent=True))),
     ("independent", lambda: media(changed(lambda data: b"".join(parts_of(3)[1:])))),
-    ("told-independent", lambda: media(good_without_independent())),
     ("durations", lambda: media(changed(lambda data: b"".join(parts_of(3)[:-1])))),
     ("durations", lambda: media(with_part(duration=0.21))),
-    ("every-track", lambda: media(changed(_renamed_second_traf))),
 ]
 
 
@@ -105,37 +103,28 @@ def good_without_independent() -> list[Body]:
 
 @pytest.mark.parametrize(("name", "make"), BAD)
 def test_each_check_finds_its_bad_segments(name: str, make: Callable[[], Media]) -> None:
-    assert name in {finding.name for finding in segments(make())}
+    assert name in {finding.name for finding in make().findings()}
 
 
 def test_every_check_has_bad_segments() -> None:
-    assert {check.name for check in SEGMENTS} == {name for name, _ in BAD}
+    assert set(Media.rules()) == {name for name, _ in BAD}
 
 
 def test_discontinuity_allows_a_jump_of_decode_times() -> None:
     bodies = good()
     bodies[3] = replace(bodies[3], segment=replace(bodies[3].segment, has_discontinuity=True))
-    assert segments(media(bodies[:2] + bodies[3:])) == []
+    assert media(bodies[:2] + bodies[3:]).findings() == []
 
 
-CODECS = {
-    "libx264 -profile:v main -level 3.1": "avc1.4d401f",
-    "libx265 -x265-params log-level=error": "hvc1.1.6.L60.90",
-    "libsvtav1 -preset 12": "av01.0.00M.08",
-    "libvpx-vp9 -deadline realtime": "vp09.00.11.08",
-}
+CODECS = {"aac": "mp4a.40.2", "libopus": "Opus", "ac3": "ac-3", "eac3": "ec-3", "flac": "fLaC"}
+
+
+def test_codec_of_pictures(tmp_path: Path) -> None:
+    options = "-f lavfi -i testsrc2=size=320x180:rate=25 -t 1 -pix_fmt yuv420p -g 25"
+    assert _encoded(tmp_path, f"{options} -c:v libx264 -profile:v main -level 3.1") == ["avc1.4d401f"]
 
 
 @pytest.mark.parametrize(("encoder", "codec"), CODECS.items())
-def test_codecs_of_pictures(tmp_path: Path, encoder: str, codec: str) -> None:
-    options = f"-f lavfi -i testsrc2=size=320x180:rate=25 -t 1 -pix_fmt yuv420p -c:v {encoder} -g 25 -tag:v {codec[:4]}"
-    assert _encoded(tmp_path, options) == [codec]
-
-
-@pytest.mark.parametrize(
-    ("encoder", "codec"),
-    [("aac", "mp4a.40.2"), ("libopus", "Opus"), ("ac3", "ac-3"), ("eac3", "ec-3"), ("flac", "fLaC")],
-)
 def test_codecs_of_sound(tmp_path: Path, encoder: str, codec: str) -> None:
     assert _encoded(tmp_path, f"-f lavfi -i sine=sample_rate=48000 -t 1 -c:a {encoder} -strict -2") == [codec]
 
@@ -151,13 +140,10 @@ def _encoded(folder: Path, options: str) -> list[str]:
     init = b"".join(data[box.start : box.end] for box in top if box.kind in (b"ftyp", b"moov"))
     rest = b"".join(data[box.start : box.end] for box in top if box.kind not in (b"ftyp", b"moov"))
     tracks = read_init(init)
-    runs = [run for fragment in read_fragments(rest, tracks) for run in fragment]
-    samples = [sample for one in runs for sample in one.samples]
+    runs = read_fragments(rest, init)
+    assert {run.track.number: run.track for run in runs} == tracks
+    assert all(one.ends == after.begins for one, after in pairwise(runs))
     with av.open(io.BytesIO(data), "r") as container:
         packets = [packet for packet in container.demux() if packet.size]
-    assert packets[0].dts is not None
-    late = packets[0].dts - samples[0].dts  # By the edit list, which PyAV follows.
-    assert [(one.dts + late, one.pts + late, one.is_sync, one.data) for one in samples] == [
-        (packet.dts, packet.pts, packet.is_keyframe, bytes(packet)) for packet in packets
-    ]
+    assert [is_sync for run in runs for is_sync in run.are_sync] == [packet.is_keyframe for packet in packets]
     return [track.codec for track in tracks.values()]
