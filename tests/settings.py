@@ -14,8 +14,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from tests.postgres_server import PostgresServer
-from tests.redis_server import RedisServer
+from tests.production.parts import PostgresServer, RedisServer
 
 PARENT = "RTMPWEB_TESTS_DIR"
 """Set by the first process of a run; the folders of its parallel workers are made in its own."""

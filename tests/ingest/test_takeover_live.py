@@ -23,7 +23,7 @@ from tests.ingest.admitting import hold
 from tests.ingest.clients import all_ended, go_live, sending, watch_live
 from tests.ingest.control import NODE, Connection, flush, listening
 from tests.ingest.ticks import until
-from tests.production.reconnecting import Publisher
+from tests.production.test_reconnecting import Publisher
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server.media import keep_sending, key_frame
 

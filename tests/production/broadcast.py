@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.loops import LoopThread
-from tests.production.waits import thread_waited_s
 from tests.programs import ADMITTED_S, admitted
 from tests.rtmp_client import RtmpClient
+from tests.rtmpweb.processes import thread_waited_s
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")

@@ -14,7 +14,7 @@ AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
 
 
 async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
-    client = RtmpClient(port=int(server.rtmp.rpartition(":")[2]))
+    client = RtmpClient(port=server.rtmp_port)
     await client.open()
     await client.connect("live")
     stream_id = await client.publish(key)
@@ -24,7 +24,6 @@ async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
 
 
 async def keep_sending(client: RtmpClient, stream_id: int) -> None:
-    """Audio, twenty milliseconds of it each time."""
     for number in itertools.count(1):
         await client.send_audio(stream_id, 20 * number, AUDIO[1])
         await asyncio.sleep(0.02)
@@ -35,7 +34,7 @@ class Browser(httpx.Client):
         super().__init__(base_url=server.http, follow_redirects=True, timeout=20)
 
     def log_in(self, user: str, password: str) -> str:
-        """The path of the page that follows the form."""
+        """Return the path of the page that follows the form."""
         page = self.get("/")
         token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
         assert token

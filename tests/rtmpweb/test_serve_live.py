@@ -19,7 +19,7 @@ from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
     pytest.mark.serve,
-    pytest.mark.timeout(240),  # A first start alone has READY_S.
+    pytest.mark.timeout(240),  # A first start alone may take two minutes.
     pytest.mark.matrix,
 ]
 

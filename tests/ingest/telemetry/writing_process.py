@@ -14,7 +14,7 @@ import pyarrow as pa
 from ingest.telemetry import Rotation, TelemetryWriter
 from ingest.telemetry.spool import Spool
 from tests.ingest.telemetry.records import NOON, sample
-from tests.production.waits import waited_s
+from tests.rtmpweb.processes import waited_s
 
 spooled: list[int] = []
 """How many samples each time."""

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, Self
 
 from ingest.services import leases
-from tests.background import Background
+from tests.background import Background, start_all
 from tests.loops import LoopThread
-from tests.postgres_server import PostgresServer
 from tests.production.broadcast import on_air
-from tests.production.installation import Production, start_all
+from tests.production.installation import Production
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
+from tests.production.parts import PostgresServer
 from tests.production.settings import LONG
 from tests.programs import AGAIN_S, Keys
 from tests.rtmp_client import Refused, RtmpClient, is_passing

@@ -26,8 +26,8 @@ from tests.production.outages.taking import (
     check_accepted,
 )
 from tests.production.parts import MediaNode
-from tests.production.waits import waited_each_s, waited_since_s
 from tests.programs import Keys
+from tests.rtmpweb.processes import waited_each_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
 from tests.smalldisk import full, small_disk
 from tests.tools import MISSING

@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.background import accepts
+from tests.background import accepts, start_all
 from tests.hls.follower import POLL_S, Follower, following
 from tests.production.broadcast import on_air
-from tests.production.installation import Production, start_all
+from tests.production.installation import Production
 from tests.production.outages.taking import ANSWER_S, SEEN_S, away, hanging
 from tests.production.parts import Packager
 from tests.production.test_form import taken
-from tests.production.waits import waited_s
 from tests.programs import Keys
+from tests.rtmpweb.processes import waited_s
 from tests.server_process import wait_for
 
 pytestmark = [
