@@ -14,7 +14,7 @@ from tests.background import accepts, start_all
 from tests.hls.follower import POLL_S, Follower, following
 from tests.production.broadcast import on_air
 from tests.production.installation import Production
-from tests.production.outages.taking import ANSWER_S, SEEN_S, away, hanging
+from tests.production.outages.outage import ANSWER_S, SEEN_S, away, hanging
 from tests.production.parts import Packager
 from tests.production.test_form import taken
 from tests.programs import Keys
