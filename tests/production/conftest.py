@@ -77,7 +77,7 @@ def steady(production: Production, keys: Keys) -> Iterator[Steady]:
     with Steady(first, {name: keys[name] for name in STEADY}) as streams:
         yield streams
     for each in streams.measured:
-        logger.info("%s: %s", each.what, each.window)
+        logger.info("%s", each)
 
 
 @pytest.fixture

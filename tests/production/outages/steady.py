@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,7 +41,6 @@ MESSAGES_S = 73
 
 # --- In the process ---
 
-MBPS = 1.0
 CHUNK_SIZE = 4096
 PULSE_S = 0.001
 STALL_NS = 3_000_000
@@ -137,12 +135,8 @@ class Watcher(Player):
         self.is_measuring = True
 
     @property
-    def place(self) -> int:
-        """Place of the last message that it read in its publisher's log."""
-        return self._last
-
-    @property
     def unread(self) -> int:
+        """Number of messages that its publisher has sent since the last one that it read."""
         assert self.log is not None
         return len(self.log) - 1 - self._last
 
@@ -174,7 +168,7 @@ class Streams:
             await publisher.begin(key)
             publisher.log = {}
         first = next(iter(self.publishers.values()))
-        self._pacer = Pacer(self.publishers.values(), reel(synthetic(MBPS), CHUNK_SIZE, first.stream_id))
+        self._pacer = Pacer(self.publishers.values(), reel(synthetic(mbps=1.0), CHUNK_SIZE, first.stream_id))
         for name, publisher in self.publishers.items():
             for number in range(PLAYERS):
                 player = await Watcher.open(target, publisher.log)
@@ -221,10 +215,10 @@ class Streams:
 
     async def arrive(self) -> None:
         """Wait until the players have read what was sent before: none of it may be lost, and its delay counts."""
-        sent = {player: player.place + player.unread for player in self.players}
+        sent = {player: player.count + player.unread for player in self.players}
         try:
             async with asyncio.timeout(ARRIVED_S):
-                while any(player.place < place for player, place in sent.items()):  # noqa: ASYNC110 - so is it.
+                while any(player.count < count for player, count in sent.items()):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         except TimeoutError:
             self.faults += [f"{player.who}: {player.unread} did not come" for player in self.players if player.unread]
@@ -256,22 +250,6 @@ def _say(value: object) -> None:
 # --- In the tests ---
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The result of `Streams.window` for one outage. Times are in microseconds since the epoch."""
-
-    what: str
-    began_us: float
-    over_us: float
-    window: dict[str, Any]
-
-    @property
-    def waited_us(self) -> float:
-        """Time for which the node's threads, all together, or the host's guests had no processor."""
-        waited_ms: float = self.window["waited_ms"] + self.window["stolen_ms"]
-        return waited_ms * 1000
-
-
 class Steady(Dialog):
     """One publisher to `node` for each key of `live`, each with PLAYERS players, until `stop`."""
 
@@ -281,7 +259,8 @@ class Steady(Dialog):
         self.names = list(keys)
         secrets = {name: key["key"] for name, key in keys.items()}
         self._order = {"server": node.url, "pid": node.pid, "keys": secrets}
-        self.measured: list[Measured] = []
+        self.measured: list[dict[str, Any]] = []
+        """The window of each outage, with its begin and end in microseconds since the epoch."""
 
     def __enter__(self) -> Self:
         self.ask(json.dumps(self._order))
@@ -304,7 +283,7 @@ class Steady(Dialog):
         began = time.time()
         yield
         found = self.window()
-        self.measured.append(Measured(what, began * 1e6, time.time() * 1e6, found))
+        self.measured.append({"what": what, "began_us": began * 1e6, "over_us": time.time() * 1e6, **found})
         streams = len(self.names)
         assert not found["faults"], found
         assert found["sent"] >= 0.98 * MESSAGES_S * streams * found["seconds"], found
