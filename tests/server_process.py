@@ -12,7 +12,6 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,17 +28,6 @@ from tests.rtmpweb import processes
 
 READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
 
-CALL = """
-import io, json
-from django.core.management import call_command
-outputs = []
-for command in {commands!r}:
-    output = io.StringIO()
-    call_command(*command, stdout=output)
-    outputs.append(json.loads(output.getvalue()))
-print(json.dumps(outputs))
-"""
-
 UNSCHEDULED = """
     UPDATE django_celery_beat_periodictask SET enabled = false WHERE queue = 'analytics'
     RETURNING name
@@ -52,7 +40,6 @@ class Installation:
 
     http = ""
     rtmp = ""
-    token = ""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         """`folder` is the data folder, which commands and servers share."""
@@ -68,9 +55,6 @@ class Installation:
             **environment,
         }
         self.database = folder / "rtmpweb.sqlite3"
-        # A name of its own, as another installation may have had this folder before.
-        self._token_command = ("apitoken", "create", f"tests-{secrets.token_hex(4)}", "--role", "admin", "--json")
-        self._making_token = threading.Lock()
 
     @functools.cached_property
     def _client(self) -> httpx.Client:
@@ -108,27 +92,22 @@ class Installation:
         return self.manage_json("streamkey", "create", path, *options)
 
     def create_keys(self, paths: Iterable[str], then: str = "") -> dict[str, dict[str, Any]]:
-        """Return {path: output of `streamkey create PATH`} and make the token for the API, all by one process.
+        """Return {path: output of `streamkey create PATH`}. Run the code `then`, and make the token for the API."""
+        made = {path: self.create_key(path) for path in paths}
+        if then:
+            self.manage("shell", "--no-imports", "-c", then)
+        assert self.token
+        return made
 
-        The process also runs `then`, code that prints nothing.
-        """
-        wanted = list(paths)
-        calls: list[tuple[str, ...]] = [("streamkey", "create", path, "--json") for path in wanted]
-        with self._making_token:
-            if not self.token:
-                calls.append(self._token_command)
-            made = json.loads(self.manage("shell", "--no-imports", "-c", CALL.format(commands=calls) + then))
-            if not self.token:
-                self.token = made.pop()["token"]
-        return dict(zip(wanted, made, strict=True))
+    @functools.cached_property
+    def token(self) -> str:
+        """An administrator's token. Its name is new, as another installation may have had this folder before."""
+        name = f"tests-{secrets.token_hex(4)}"
+        return str(self.manage_json("apitoken", "create", name, "--role", "admin")["token"])
 
     def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
         """Call the API, by default as an administrator; return the status and the decoded body."""
-        if token is None:
-            with self._making_token:
-                if not self.token:
-                    self.token = json.loads(self.manage(*self._token_command))["token"]
-            token = self.token
+        token = self.token if token is None else token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         answer = self._client.request(method, self.http + path, headers=headers)
         try:

@@ -21,10 +21,16 @@ SPARK = {
 
 
 class Service(Background):
-    """A part that listens at the same port after each start."""
+    """A part that listens at the same port after each start. `setting` has its address."""
 
     scheme = "http"
-    port: int
+    subcommand = setting = said = ""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], name: str = "", *options: str) -> None:
+        self.port = free_port()
+        command = [*MANAGE, self.subcommand, *options]
+        where = {**environment, self.setting: f"127.0.0.1:{self.port}"}
+        super().__init__(name or self.subcommand, command, folder=folder, environment=where, ready=self.said)
 
     @property
     def url(self) -> str:
@@ -32,11 +38,8 @@ class Service(Background):
 
 
 class Web(Service):
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self.port = free_port()
-        where = {**environment, "RTMPWEB_HTTP": f"127.0.0.1:{self.port}"}
-        # It accepts connections before signals, so we wait for the line.
-        super().__init__("web", [*MANAGE, "runweb"], folder=folder, environment=where, ready="Ready: dashboard")
+    subcommand, setting = "runweb", "RTMPWEB_HTTP"
+    said = "Ready: dashboard"  # It accepts connections earlier than signals.
 
 
 class Daphne(Web):
@@ -50,26 +53,23 @@ class Daphne(Web):
 
 
 class MediaNode(Service):
-    scheme = "rtmp"
+    scheme, subcommand, setting, said = "rtmp", "runrtmp", "RTMPWEB_RTMP", "Listening on rtmp://"
     nice = -6  # About the 4096 shares that docker-compose.yml gives it, where the others have 1024.
     stop_timeout_s = 60.0
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str], *, workers: int = 1) -> None:
-        self.port = free_port()
-        command = [*MANAGE, "runrtmp", "--workers", str(workers)]
-        where = {**environment, "RTMPWEB_NODE": name, "RTMPWEB_RTMP": f"127.0.0.1:{self.port}"}
-        ready = "Running: " if workers > 1 else "Listening on rtmp://"
-        super().__init__(name, command, folder=folder, environment=where, ready=ready)
+        super().__init__(folder, {**environment, "RTMPWEB_NODE": name}, name, "--workers", str(workers))
+        if workers > 1:
+            self.ready = "Running: "
 
 
 class Packager(Service):
     """The packager whose node is NAME-hls."""
 
+    subcommand, setting, said = "runhls", "RTMPWEB_HLS", "Listening on http://"
+
     def __init__(self, folder: Path, environment: Mapping[str, str], name: str = "pack") -> None:
-        self.port = free_port()
-        where = {"RTMPWEB_NODE": name, **environment, "RTMPWEB_HLS": f"127.0.0.1:{self.port}"}
-        command = [*MANAGE, "runhls"]
-        super().__init__(f"{name}-hls", command, folder=folder, environment=where, ready="Listening on http://")
+        super().__init__(folder, {"RTMPWEB_NODE": name, **environment}, f"{name}-hls")
 
     def playlist(self, name: str) -> str:
         """The URL of the multivariant playlist of `live/NAME`."""
@@ -94,7 +94,7 @@ class Beat(Background):
         super().__init__("beat", command, folder=folder, environment=environment, ready="beat: Starting...")
 
 
-class RedisServer(Service):
+class RedisServer(Background):
     def __init__(self, folder: Path, *, keeps: bool = False) -> None:
         """Skip the test if Redis is not installed. `keeps`: its data outlives it, as in production."""
         self.port = free_port()
@@ -107,7 +107,7 @@ class RedisServer(Service):
         return f"redis://127.0.0.1:{self.port}/0"
 
 
-class PostgresServer(Service):
+class PostgresServer(Background):
     stop_signal = signal.SIGINT
     """PostgreSQL's fast shutdown, which ends its clients' connections."""
 
