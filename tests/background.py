@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -121,38 +122,30 @@ class Background:
     def launch(self) -> None:
         """Start the program without waiting, so that several can start at once."""
         assert not self.running, f"{self.name} runs already"
-        self.log_file.write_bytes(b"")
+        setpriv = shutil.which("setpriv")  # Its whole path, as the program may have another PATH.
+        leash = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+        self.log_file.unlink(missing_ok=True)
         self.started_at = time.time()
-        self.process = STARTER.submit(self._popen).result()
+        with self.log_file.open("ab") as log:
+            how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            how |= {"cwd": self._cwd, "user": self._user, "env": self.variables, "start_new_session": True}
+            popen = partial(subprocess.Popen[bytes], [*leash, *self.command], **how)
+            self.process = STARTER.submit(popen).result()
         if self.nice:  # Linux may weigh sessions against one another (autogroups), and nice values only in a session.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PGRP, self.pid, self.nice)
             with suppress(OSError):
                 Path(f"/proc/{self.pid}/autogroup").write_text(str(self.nice))
 
-    def _popen(self) -> "subprocess.Popen[bytes]":
-        leash = shutil.which("setpriv")
-        with self.log_file.open("ab") as output:
-            return subprocess.Popen(
-                [leash, "--pdeathsig", "KILL", "--", *self.command] if leash else self.command,
-                cwd=self._cwd,
-                env=self.variables,
-                user=self._user,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
     def wait_ready(self) -> None:
+        def is_ready() -> bool:
+            assert self.running, f"{self.name} ended before it was ready"
+            return self.ready in self.log if isinstance(self.ready, str) else self.ready()
+
         try:
-            wait_for(self._is_ready, timeout_s=self.start_timeout_s, what=f"{self.name} is ready")
+            wait_for(is_ready, timeout_s=self.start_timeout_s, what=f"{self.name} is ready")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log}") from None
-
-    def _is_ready(self) -> bool:
-        assert self.running, f"{self.name} ended before it was ready"
-        return self.ready in self.log if isinstance(self.ready, str) else self.ready()
 
     @property
     def running(self) -> bool:
@@ -226,31 +219,26 @@ def start_all(programs: Iterable[Background]) -> None:
         each.wait_ready()
 
 
-class Dialog:
+class Dialog(subprocess.Popen[str]):
     """A Python process that answers each line with a line. Leaving the block kills it."""
 
+    stdin: IO[str]
+    stdout: IO[str]
+
     def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._process = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment, **pipes)
-        assert self._process.stdin is not None
-        self.input = self._process.stdin
-        self.pid = self._process.pid
+        pipe = subprocess.PIPE
+        super().__init__([sys.executable, *arguments], cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        with self._process:
-            pass  # Closes the pipes and waits.
+    def __exit__(self, *error: Any) -> None:
+        self.kill()
+        super().__exit__(*error)  # Closes the pipes and waits.
 
     def ask(self, line: str) -> str:
-        self.input.write(line + "\n")
-        self.input.flush()
+        self.stdin.write(line + "\n")
+        self.stdin.flush()
         return self.read()
 
     def read(self) -> str:
-        assert self._process.stdout is not None
-        line: str = self._process.stdout.readline()
+        line = self.stdout.readline()
         assert line, "the process ended"
         return line.rstrip("\n")

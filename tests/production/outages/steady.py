@@ -268,7 +268,7 @@ class Steady(Dialog):
 
     def stop(self) -> dict[str, int]:
         """End the streams; return the number of messages of each, which includes the two headers."""
-        self.input.close()
+        self.stdin.close()
         sent: dict[str, int] = json.loads(self.read())
         return sent
 
