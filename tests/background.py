@@ -81,7 +81,7 @@ class Background:
     stop_timeout_s = 20.0
     nice = 0
     """Priority next to the other programs, as containers have theirs. Below 0 works only if the tests run as root."""
-    process: "subprocess.Popen[bytes]"
+    process: subprocess.Popen[Any]
     started_at = 0.0
     """Time of the last start, in seconds since the epoch."""
 
@@ -129,7 +129,7 @@ class Background:
         with self.log_file.open("ab") as log:
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             how |= {"cwd": self._cwd, "user": self._user, "env": self.variables, "start_new_session": True}
-            popen = partial(subprocess.Popen[bytes], [*leash, *self.command], **how)
+            popen = partial(subprocess.Popen, [*leash, *self.command], **how)
             self.process = STARTER.submit(popen).result()
         if self.nice:  # Linux may weigh sessions against one another (autogroups), and nice values only in a session.
             with suppress(OSError):

@@ -161,9 +161,6 @@ class Installation:
         return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
-SERVE = (*processes.MANAGE, "serve")
-
-
 class ServerProcess(Installation, Background):
     """`manage.py serve` in its own data folder on free loopback ports. Its log is next to that folder."""
 
@@ -172,17 +169,14 @@ class ServerProcess(Installation, Background):
 
     def __init__(self, folder: Path, **environment: str) -> None:
         Installation.__init__(self, folder, **environment)
-        Background.__init__(self, f"{folder.name}-serve", SERVE, folder=folder.parent, ready=self._read_addresses)
+        name, command = f"{folder.name}-serve", (*processes.MANAGE, "serve")
+        Background.__init__(self, name, command, folder=folder.parent, ready=self._read_addresses)
         self.variables = self.environment
 
     def _read_addresses(self) -> bool:
         if found := READY.search(self.log):
             self.http, self.rtmp = found.groups()
         return bool(found)
-
-    def run_to_its_end(self) -> "subprocess.CompletedProcess[str]":
-        """Run a start that is expected to fail."""
-        return processes.run(*SERVE, only=self.environment)
 
     @property
     def lines(self) -> list[str]:

@@ -47,9 +47,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def page(production: Production, browser: Browser) -> Page:
-    """An administrator's page."""
+    """The page of an administrator, made as docs/operations.md says."""
     password = "the password of a test"
-    production.create_admin("mira", password)
+    words = ("createsuperuser", "--no-input", "--username", "mira", "--email", "")
+    production.manage(*words, environment={"DJANGO_SUPERUSER_PASSWORD": password})
     opened = browser.new_context().new_page()
     log_in_as(opened, production.http, "mira", password)
     return opened

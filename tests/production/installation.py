@@ -92,11 +92,6 @@ class Production(Installation):
         self.postgres.remove()
         assert not faults, "\n".join(faults)
 
-    def create_admin(self, user: str, password: str) -> None:
-        """Create an administrator for the pages, as docs/operations.md says."""
-        secret = {"DJANGO_SUPERUSER_PASSWORD": password}
-        self.manage("createsuperuser", "--no-input", "--username", user, "--email", "", environment=secret)
-
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.postgres.url, connect_timeout=5) as connection:
             return connection.execute(query, values).fetchall()

@@ -94,6 +94,10 @@ class Browser(httpx.Client):
         return self.post(page.url, data=form).url.path
 
 
+def serve_to_its_end(server: ServerProcess) -> "subprocess.CompletedProcess[str]":
+    return processes.run(*processes.MANAGE, "serve", only=server.environment)
+
+
 def memory_mb(pid: int) -> float:
     """Memory of a process and its descendants. Memory that they share counts once."""
     found = 0
@@ -278,7 +282,7 @@ def test_second_serve_on_a_data_folder_is_refused_and_the_first_goes_on(again: S
     async def publish_meanwhile(key: str) -> "subprocess.CompletedProcess[str]":
         async with RtmpClient(port=again.rtmp_port) as client, sending(client, await go_live(client, key)):
             await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
-            done = await asyncio.to_thread(ServerProcess(again.folder).run_to_its_end)
+            done = await asyncio.to_thread(serve_to_its_end, ServerProcess(again.folder))
             assert (await asyncio.to_thread(again.stream, "live/demo"))["state"] == "live"
             assert not client.closed
         return done
@@ -438,7 +442,7 @@ def test_busy_ports_are_named_in_one_sentence(tmp_path: Path, settings: tuple[st
         environment = {each: f"127.0.0.1:{port}" for each, port in ports.items()}
         tls = {"RTMPWEB_TLS_CERT": str(pair.chain), "RTMPWEB_TLS_KEY": str(pair.key)}
         server = ServerProcess(tmp_path / "var", **environment, **tls)
-        done = server.run_to_its_end()
+        done = serve_to_its_end(server)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line]
@@ -458,7 +462,7 @@ def test_a_lost_pepper_is_named_with_its_file_and_the_way_on(tmp_path: Path) -> 
     server.create_key("live/demo")
     pepper = server.folder / "rtmpweb_key_pepper"
     pepper.unlink()
-    done = server.run_to_its_end()
+    done = serve_to_its_end(server)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"The pepper is lost: {pepper} is not there, and this database has 1 stream key" in line
