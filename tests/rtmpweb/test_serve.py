@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -18,7 +19,6 @@ import pytest
 
 from tests.certificates import make_pair
 from tests.hls.follower import following
-from tests.ingest.clients import go_live, sending
 from tests.production.broadcast import on_air
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
@@ -79,6 +79,26 @@ def again(used_folder: Path, started: list[ServerProcess]) -> ServerProcess:
         started.append(ServerProcess(used_folder, RTMPWEB_HLS="127.0.0.1:0"))
         started[-1].start()
     return started[-1]
+
+
+AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+"""An AAC sequence header, and one frame. Video would start a process that makes thumbnails."""
+
+
+async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
+    client = RtmpClient(port=server.rtmp_port)
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.publish(key)
+    for payload in AUDIO:
+        await client.send_audio(stream_id, 0, payload)
+    return client, stream_id
+
+
+async def keep_sending(client: RtmpClient, stream_id: int) -> None:
+    for number in itertools.count(1):
+        await client.send_audio(stream_id, 20 * number, AUDIO[1])
+        await asyncio.sleep(0.02)
 
 
 class Browser(httpx.Client):
@@ -172,11 +192,11 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     assert server.stream("live/demo")["state"] == "offline"
 
     async def publish_and_stop() -> int:
-        async with RtmpClient(port=server.rtmp_port) as client:
-            await go_live(client, key)
-            await asyncio.to_thread(server.wait_for_state, "live/demo", "live")
-            code = await asyncio.to_thread(server.stop)
-            await client.wait_closed()
+        client, _ = await publish(server, key)
+        await asyncio.to_thread(server.wait_for_state, "live/demo", "live")
+        code = await asyncio.to_thread(server.stop)
+        await client.wait_closed()
+        await client.close()
         return code
 
     assert asyncio.run(publish_and_stop()) == 0
@@ -194,7 +214,7 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
         assert "streamkey rotate live/demo" in second.log
         (session,) = second.items("/api/v1/sessions")
         assert session["end_reason"] == "node_shutdown"
-        assert session["video_frames"] == 1
+        assert session["audio_frames"] == 1
     finally:
         second.stop()
 
@@ -280,11 +300,14 @@ def test_second_serve_on_a_data_folder_is_refused_and_the_first_goes_on(again: S
     """And what is live on the first goes on."""
 
     async def publish_meanwhile(key: str) -> "subprocess.CompletedProcess[str]":
-        async with RtmpClient(port=again.rtmp_port) as client, sending(client, await go_live(client, key)):
-            await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
-            done = await asyncio.to_thread(serve_to_its_end, ServerProcess(again.folder))
-            assert (await asyncio.to_thread(again.stream, "live/demo"))["state"] == "live"
-            assert not client.closed
+        client, stream_id = await publish(again, key)
+        sending = asyncio.create_task(keep_sending(client, stream_id))
+        await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
+        done = await asyncio.to_thread(serve_to_its_end, ServerProcess(again.folder))
+        assert (await asyncio.to_thread(again.stream, "live/demo"))["state"] == "live"
+        assert not sending.done()
+        sending.cancel()
+        await client.close()
         return done
 
     done = asyncio.run(publish_meanwhile(again.create_key("live/demo")["key"]))

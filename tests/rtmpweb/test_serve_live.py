@@ -12,10 +12,9 @@ import pytest
 
 from tests.background import free_port
 from tests.certificates import make_pair
-from tests.ingest.clients import go_live
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import RtmpClient
-from tests.server.media import keep_sending
+from tests.rtmpweb.test_serve import AUDIO, keep_sending, publish
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
@@ -39,7 +38,9 @@ def test_a_publisher_through_tls_holds_the_stop_up_until_it_leaves(tmp_path: Pat
 
         async def publish_and_leave() -> None:
             async with RtmpClient(port=port, tls=pair.client()) as client:
-                stream_id = await go_live(client, made["key"])
+                await client.connect("live")
+                stream_id = await client.publish(made["key"])
+                await client.send_audio(stream_id, 0, AUDIO[0])
                 server.process.send_signal(signal.SIGTERM)
                 sending = asyncio.create_task(keep_sending(client, stream_id))
                 await asyncio.to_thread(wait_for, lambda: "Draining for 60 s" in server.log, timeout_s=15, what="drain")
@@ -103,10 +104,8 @@ def test_each_publish_event_has_one_end_event_after_server_and_worker_kill(tmp_p
             keys = server.create_keys(["live/cam1", "live/cam2"])
 
             async def until_one_is_being_told() -> None:
-                first, second = RtmpClient(port=server.rtmp_port), RtmpClient(port=server.rtmp_port)
-                for client, name in ((first, "live/cam1"), (second, "live/cam2")):
-                    await client.open()
-                    await go_live(client, keys[name]["key"])
+                first, _ = await publish(server, keys["live/cam1"]["key"])
+                second, _ = await publish(server, keys["live/cam2"]["key"])
                 await asyncio.to_thread(
                     wait_for, lambda: len(bodies(receiver, "publish")) == 2, timeout_s=30, what="two begins"
                 )

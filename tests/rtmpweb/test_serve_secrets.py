@@ -17,12 +17,10 @@ import httpx
 import pytest
 
 from tests.background import Background, free_port
-from tests.ingest.clients import go_live
 from tests.production.parts import MediaNode, Packager, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
-from tests.rtmpweb.test_serve import Browser
-from tests.server.media import keep_sending
+from tests.rtmpweb.test_serve import AUDIO, Browser, keep_sending
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
@@ -87,7 +85,10 @@ async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
     key, token, wrong = used.known["a stream key"], used.known["a play token"], used.make("a wrong key")
 
     async with RtmpClient(port=port, timeout_s=20) as encoder:
-        stream_id = await go_live(encoder, key)
+        await encoder.connect("live")
+        stream_id = await encoder.publish(key)
+        for at_ms, payload in enumerate(AUDIO):
+            await encoder.send_audio(stream_id, at_ms, payload)
         await encoder.send_metadata(stream_id, {"title": key})
         sending = asyncio.create_task(keep_sending(encoder, stream_id))
         await asyncio.to_thread(watch, server, used)

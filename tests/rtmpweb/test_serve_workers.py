@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from ingest.services import data_folder
-from tests.ingest.clients import go_live
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb import processes
-from tests.server.media import keep_sending
+from tests.rtmpweb.test_serve import AUDIO, keep_sending
 from tests.server_process import ServerProcess, wait_for
 from tests.tools import require_tool
 
@@ -69,7 +68,10 @@ async def publishers(stack: AsyncExitStack, server: ServerProcess, keys: dict[st
     found = {}
     for path, key in keys.items():
         client = await stack.enter_async_context(RtmpClient(port=server.rtmp_port))
-        task = asyncio.create_task(keep_sending(client, await go_live(client, key)))
+        await client.connect("live")
+        stream_id = await client.publish(key)
+        await client.send_audio(stream_id, 0, AUDIO[0])
+        task = asyncio.create_task(keep_sending(client, stream_id))
         stack.push_async_callback(end, task)
         found[path] = client
     return found
