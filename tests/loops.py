@@ -1,4 +1,4 @@
-"""Event loops beside the tests' own thread, in which Playwright's runs for as long as a browser is open."""
+"""Event loops next to the tests' own thread, where Playwright's loop runs while a browser is open."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, in a thread of its own."""
+    """Call `asyncio.run` in a thread of its own."""
     with ThreadPoolExecutor(1) as apart:
         return apart.submit(asyncio.run, work).result()
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own while the block does."""
+    """An event loop that runs in a thread of its own until the block is left."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -32,7 +32,6 @@ class LoopThread:
         self._loop.close()
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Doesn't wait for it."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:

@@ -1,4 +1,4 @@
-"""Receivers on loopback: of HTTP, which answers as it is told to, and of mail."""
+"""Receivers of HTTP and of mail on loopback, which answer as a test says."""
 
 import hashlib
 import hmac
@@ -8,11 +8,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from typing import Any
 
 from rtmpweb import env
@@ -37,9 +38,8 @@ Behaviour = Callable[[BaseHTTPRequestHandler], None]
 def answer(status: int, body: bytes = b"", **headers: str) -> Behaviour:
     def behave(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body)
 
@@ -48,7 +48,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Behaviour:
 
 @dataclass
 class HttpReceiver:
-    """`behaviours`: of the next requests; the last one goes on."""
+    """`behaviours` are for the next requests, each for one; the last stays."""
 
     behaviours: list[Behaviour] = field(default_factory=lambda: [answer(200, b"ok")])
     got: list[Got] = field(default_factory=list)
@@ -57,27 +57,21 @@ class HttpReceiver:
     released: threading.Event = field(default_factory=threading.Event)
 
     def hang(self, handler: BaseHTTPRequestHandler) -> None:
-        """Says nothing until the test is over."""
+        """Send nothing until the test is over."""
         self.released.wait(30)
         handler.close_connection = True
 
     def drip(self, handler: BaseHTTPRequestHandler) -> None:
-        """A byte now and then: no time between two bytes is long."""
-        try:
+        """Send a byte now and then, so that no time between two bytes is long."""
+        with suppress(OSError):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
             while not self.released.wait(0.1):
                 handler.wfile.write(b"x")
-        except OSError:
-            return
 
-    def flood(self, handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        try:
-            while not self.released.is_set():
-                handler.wfile.write(b"y" * 65536)
-        except OSError:
-            return
+    def take(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        self.got.append(Got(dict(handler.headers), body, handler.path))
+        (self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0])(handler)
 
 
 @contextmanager
@@ -98,21 +92,13 @@ def http_receiver(tls: ssl.SSLContext | None = None) -> Iterator[HttpReceiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            receiver.got.append(Got(dict(self.headers), body, self.path))
-            behaviour = receiver.behaviours[0]
-            if len(receiver.behaviours) > 1:
-                receiver.behaviours.pop(0)
-            behaviour(self)
+            receiver.take(self)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, *_: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, *_: Any) -> None:
-            pass
-
-    server = Server(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     receiver.port = server.server_address[1]
@@ -126,54 +112,48 @@ def http_receiver(tls: ssl.SSLContext | None = None) -> Iterator[HttpReceiver]:
 
 @dataclass
 class MailReceiver:
+    """`refused` has addresses that it refuses for good."""
+
     port: int = 0
     got: list[EmailMessage] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
-    """Addresses that it refuses for good."""
+
+    def answer(self, command: str, handler: socketserver.StreamRequestHandler) -> str:
+        """Return the answer to a command of SMTP (RFC 5321, 4.2)."""
+        if command.startswith("RCPT") and any(each.upper() in command for each in self.refused):
+            return "550 no such user"
+        if command == "DATA":
+            handler.wfile.write(b"354 go on\r\n")
+            lines = takewhile(lambda line: line not in (b".\r\n", b""), iter(handler.rfile.readline, None))
+            self.got.append(message_from_bytes(b"".join(lines), policy=policy.default))
+        return "221 bye" if command == "QUIT" else "250 ok"
 
 
 def use_mail_server(settings: Any, port: int) -> None:
-    """Mail goes there: pytest-django keeps it in memory."""
+    """Send mail to this port: pytest-django keeps it in memory."""
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_URL = f"smtp://127.0.0.1:{port}"
     settings.EMAIL_HOST, settings.EMAIL_PORT, *_ = env.mail_server(settings.EMAIL_URL)
 
 
+class MailServer(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+
 @contextmanager
 def mail_receiver(port: int = 0) -> Iterator[MailReceiver]:
-    """As much of SMTP as it takes."""
     receiver = MailReceiver()
 
     class Handler(socketserver.StreamRequestHandler):
-        def say(self, line: str) -> None:
-            self.wfile.write(f"{line}\r\n".encode())
-
         def handle(self) -> None:
-            self.say("220 test")
-            while line := self.rfile.readline():
-                word = line.decode().strip()
-                if word.upper().startswith("RCPT") and any(each in word for each in receiver.refused):
-                    self.say("550 no such user")
-                elif word.upper() == "DATA":
-                    self.say("354 go on")
-                    data = b""
-                    while (part := self.rfile.readline()) not in (b".\r\n", b""):
-                        data += part
-                    message = message_from_bytes(data, policy=policy.default)
-                    assert isinstance(message, EmailMessage)
-                    receiver.got.append(message)
-                    self.say("250 taken")
-                elif word.upper() == "QUIT":
-                    self.say("221 bye")
-                    return
-                else:
-                    self.say("250 ok")
+            said = ""
+            self.wfile.write(b"220 test\r\n")
+            while not said.startswith("221") and (line := self.rfile.readline()):
+                said = receiver.answer(line.decode().strip().upper(), self)
+                self.wfile.write(f"{said}\r\n".encode())
 
-    class Server(socketserver.ThreadingTCPServer):
-        allow_reuse_address = True
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", port), Handler)
+    server = MailServer(("127.0.0.1", port), Handler)
     receiver.port = server.server_address[1]
     with serving(server):
         yield receiver

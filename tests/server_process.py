@@ -1,4 +1,4 @@
-"""A running installation as a script outside the project uses it, and the embedded server as a real process."""
+"""An installation as a script outside the project uses it, and the embedded server as a real process."""
 
 import contextlib
 import fcntl
@@ -9,80 +9,56 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import sqlite3
 import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import httpx
 
 from tests import commands
+from tests.background import ROOT as ROOT
+from tests.background import Background
+from tests.background import wait_for as wait_for
 from tests.rtmpweb import processes
 
-ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
-
-CREATE_KEYS = """
-from django.core.management import call_command
-for path in {paths!r}:
-    call_command("streamkey", "create", path, "--json")
-"""
 
 UNSCHEDULED = """
     UPDATE django_celery_beat_periodictask SET enabled = false WHERE queue = 'analytics'
     RETURNING name
 """
-"""Nothing of the analytics is done by the clock: a run has its effect on pages, and any work on which workers run,
-whatever the time is then."""
-
-T = TypeVar("T")
-
-
-def wait_for(check: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
-    """The first value of `check()` that is true, asked ten times a second; fails after `timeout_s`, naming `what`."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = check()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s} s: {what}")
-        time.sleep(0.1)
+"""Stop all scheduled analytics. A run changes pages and uses workers, whatever the time is when tests run."""
 
 
 class Installation:
     """Commands and API calls. `http` and `rtmp` are its addresses, such as http://127.0.0.1:8000, once it runs."""
 
+    http = ""
+    rtmp = ""
+
     def __init__(self, folder: Path, **environment: str) -> None:
-        """`folder`: its data folder, which commands and servers share."""
+        """`folder` is the data folder, which commands and servers share."""
         self.folder = folder
         self.environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")},
             "RTMPWEB_DATA_DIR": str(folder),
             "RTMPWEB_HTTP": "127.0.0.1:0",
             "RTMPWEB_RTMP": "127.0.0.1:0",
             "RTMPWEB_MEDIA": "127.0.0.1:0",
-            "RTMPWEB_HLS": "off",  # It is a process more.
+            "RTMPWEB_HLS": "off",  # Saves a process.
             "PYTHONUNBUFFERED": "1",
             **environment,
         }
-        for name in ("DATABASE_URL", "REDIS_URL"):
-            if name not in environment:
-                self.environment.pop(name, None)
         self.database = folder / "rtmpweb.sqlite3"
-        self.token = ""
-        # By a name of its own: another installation may have had this folder before.
-        self._token_command = ("apitoken", "create", f"tests-{secrets.token_hex(4)}", "--role", "admin", "--json")
-        self._making_token = threading.Lock()
-        self.http = ""
-        self.rtmp = ""
+
+    @functools.cached_property
+    def _client(self) -> httpx.Client:
+        return httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
 
     @property
     def rtmp_port(self) -> int:
@@ -91,13 +67,13 @@ class Installation:
     def manage(
         self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({}), timeout_s: float = 180
     ) -> str:
-        """A management command in another process, as an operator's shell would run it."""
+        """Run a management command in another process, as an operator's shell would, and return its output."""
         done = commands.run(arguments, {**self.environment, **environment}, timeout_s)
         assert done.returncode == 0, f"manage.py {arguments[0]} failed:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def put_tables(self) -> None:
-        """As `migrate` makes them in SQLite, unless they are there; and there are no runs but those asked for."""
+        """Make SQLite's tables, if there are none, without scheduled analytics."""
         if not self.database.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             copy_tables(self.database)
@@ -112,52 +88,32 @@ class Installation:
         return answer
 
     def create_key(self, path: str, *options: str) -> dict[str, Any]:
-        """`streamkey create`, its URLs pointing at this installation."""
+        """Return the output of `streamkey create`, whose URLs point at this installation."""
         return self.manage_json("streamkey", "create", path, *options)
 
     def create_keys(self, paths: Iterable[str], then: str = "") -> dict[str, dict[str, Any]]:
-        """{path: what `streamkey create PATH` says}, by one process for all, as its start is what takes time.
+        """Return {path: output of `streamkey create PATH`}. Run the code `then`, and make the token for the API."""
+        made = {path: self.create_key(path) for path in paths}
+        if then:
+            self.manage("shell", "--no-imports", "-c", then)
+        assert self.token
+        return made
 
-        It makes the token for the API too, and runs `then`, code that prints nothing.
-        """
-        wanted = list(paths)
-        with self._making_token:
-            code = CREATE_KEYS.format(paths=wanted)
-            if not self.token:
-                code += f"call_command(*{self._token_command})\n"
-            code += then
-            output = self.manage("shell", "--no-imports", "-c", code)
-            made = []
-            decoder, rest = json.JSONDecoder(), output.strip()
-            while rest:
-                key, end = decoder.raw_decode(rest)
-                made.append(key)
-                rest = rest[end:].lstrip()
-            if not self.token:
-                self.token = made.pop()["token"]
-        return dict(zip(wanted, made, strict=True))
+    @functools.cached_property
+    def token(self) -> str:
+        """An administrator's token. Its name is new, as another installation may have had this folder before."""
+        name = f"tests-{secrets.token_hex(4)}"
+        return str(self.manage_json("apitoken", "create", name, "--role", "admin")["token"])
 
     def request(self, path: str, *, method: str = "GET", token: str | None = None) -> tuple[int, Any]:
-        """An API call: the status and the decoded body."""
-        if token is None:
-            token = self._own_token()
+        """Call the API, by default as an administrator; return the status and the decoded body."""
+        token = self.token if token is None else token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         answer = self._client.request(method, self.http + path, headers=headers)
         try:
             return answer.status_code, answer.json()
         except ValueError:
             return answer.status_code, answer.text
-
-    @functools.cached_property
-    def _client(self) -> httpx.Client:
-        return httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
-
-    def _own_token(self) -> str:
-        """An administrator's token, made when it is first needed, by whichever thread is first."""
-        with self._making_token:
-            if not self.token:
-                self.token = json.loads(self.manage(*self._token_command))["token"]
-        return self.token
 
     def get(self, path: str) -> dict[str, Any]:
         status, answer = self.request(path)
@@ -176,19 +132,19 @@ class Installation:
         return self.get(f"/api/v1/sessions/{session_id}")
 
     def sessions(self, path: str, kind: str = "publish") -> list[dict[str, Any]]:
-        """Of a stream, the latest first."""
+        """Return a stream's sessions, the latest first."""
         app, _, name = path.partition("/")
         return self.items(f"/api/v1/sessions?app={app}&name={name}&kind={kind}")
 
     def count_attempts(self, reason: str) -> int:
-        """How often anybody was refused for it."""
+        """Return how often any client was refused for this reason."""
         return sum(attempt["count"] for attempt in self.items(f"/api/v1/attempts?reason={reason}"))
 
     def wait_for_end(self, path: str, session_id: str = "", timeout_s: float = 20) -> dict[str, Any]:
-        """The session, once it has ended: the latest of a stream's publishers, or any by its id.
+        """Return the session after its end: the latest of a stream's publishers, or any session by its id.
 
-        Its end is written in a batch behind others' rows, which takes seconds where others keep the machine busy; how
-        soon it was is told by its `ended_at`.
+        The server writes the end in a batch behind other rows, which takes seconds on a busy machine. `ended_at` has
+        the exact time.
         """
 
         def check() -> dict[str, Any] | None:
@@ -205,74 +161,38 @@ class Installation:
         return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
-SERVE = (*processes.MANAGE, "serve")
-READY_S = 120.0
-"""A first start makes the database, which takes a minute where others keep the machine busy."""
+class ServerProcess(Installation, Background):
+    """`manage.py serve` in its own data folder on free loopback ports. Its log is next to that folder."""
 
-
-class ServerProcess(Installation):
-    """`manage.py serve` in its own data folder on free loopback ports."""
+    start_timeout_s = 120.0  # A first start makes the database, which takes a minute on a busy machine.
+    stop_timeout_s = 30.0
 
     def __init__(self, folder: Path, **environment: str) -> None:
-        super().__init__(folder, **environment)
-        self.lines: list[str] = []
+        Installation.__init__(self, folder, **environment)
+        name, command = f"{folder.name}-serve", (*processes.MANAGE, "serve")
+        Background.__init__(self, name, command, folder=folder.parent, ready=self._read_addresses)
+        self.variables = self.environment
 
-    def start(self, timeout_s: float = READY_S) -> None:
-        self.process = subprocess.Popen(
-            SERVE, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        try:
-            found = wait_for(self._ready, timeout_s=timeout_s, what="the server's ready line")
-        except AssertionError:
-            self.stop()  # Else it would go on for as long as the tests do.
-            raise
-        self.http, self.rtmp = found.group(1), found.group(2)
-
-    def run_to_its_end(self) -> "subprocess.CompletedProcess[str]":
-        """A start that is expected to fail."""
-        return processes.run(*SERVE, only=self.environment)
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as output:
-            for line in output:
-                self.lines.append(line.rstrip("\n"))
-
-    def _ready(self) -> re.Match[str] | None:
-        if self.process.poll() is not None:
-            self._reader.join(5)
-            raise AssertionError("the server ended before it was ready:\n" + self.log)
-        return next((found for line in list(self.lines) if (found := READY.search(line))), None)
+    def _read_addresses(self) -> bool:
+        if found := READY.search(self.log):
+            self.http, self.rtmp = found.groups()
+        return bool(found)
 
     @property
-    def log(self) -> str:
-        return "\n".join(self.lines)
+    def lines(self) -> list[str]:
+        return self.log.splitlines()
 
     @property
     def first_start(self) -> str:
-        """What the first start had to show: its output is no terminal, so it is in a file."""
+        """The passwords and keys that the first start shows: in a file, as its output is no terminal."""
         return (self.folder / "first-start.txt").read_text()
-
-    def stop(self, timeout_s: float = 30) -> int:
-        """SIGTERM, and wait for the orderly end."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise AssertionError("the server did not stop in order:\n" + self.log) from None
-        self._reader.join(5)
-        return code
 
 
 @functools.cache
 def migrated_database() -> Path:
-    """An SQLite file with this version's tables and nothing of an installation's own.
+    """Return an SQLite file with this version's tables, without any data of an installation.
 
-    To make it takes several seconds of a processor, so it is made once for all processes and runs of the tests.
+    Making it takes seconds, so all processes and runs of the tests share it.
     """
     made_by = hashlib.sha256()
     for file in (*sorted(ROOT.glob("*/migrations/*.py")), ROOT / "requirements" / "base.lock"):
@@ -291,7 +211,7 @@ def migrated_database() -> Path:
 
 
 def copy_tables(database: Path) -> None:
-    """A new SQLite file as `migrate` has it now: beat does not make up for the times that passed since it was made."""
+    """Make an SQLite file as `migrate` makes it now: beat must not make up for the time since the tables were made."""
     shutil.copyfile(migrated_database(), database)
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
@@ -300,7 +220,7 @@ def copy_tables(database: Path) -> None:
 
 @contextlib.contextmanager
 def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
-    """Its first start, but that the tables are there before; what else a first start makes, it makes."""
+    """Start a server for the first time, but with its tables made before."""
     server = ServerProcess(folder, **environment)
     if "DATABASE_URL" not in environment:
         server.put_tables()
@@ -315,9 +235,11 @@ def running(folder: Path, **environment: str) -> Iterator[ServerProcess]:
 def program(
     *arguments: str, output: IO[bytes] | None = None, user: str | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A client program in the background, ended (by its pid) when the block is left.
+    """Run a client program in the background until the block is left.
 
-    `output`: where its standard output goes; else it is kept, with its errors. `user`: whom it runs as, if not as this.
+    Args:
+        output: The file for its standard output. None keeps the output in a pipe, together with its errors.
+        user: The user that it runs as, if not the tests' own.
     """
     started = subprocess.Popen(
         list(arguments),
@@ -330,10 +252,9 @@ def program(
     try:
         yield started
     finally:
-        if started.poll() is None:
-            started.terminate()
-            try:
-                started.wait(5)
-            except subprocess.TimeoutExpired:
-                started.kill()
-        started.communicate()
+        started.terminate()
+        try:
+            started.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.communicate()

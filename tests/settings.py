@@ -14,8 +14,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
-from tests.postgres_server import PostgresServer
-from tests.redis_server import RedisServer
+from tests.production.parts import PostgresServer, RedisServer
 from tests.tools import PACKAGES, find_tool
 
 PARENT = "RTMPWEB_TESTS_DIR"

@@ -15,8 +15,7 @@ import imageio_ffmpeg
 from bench.load.clip import clip_file
 from bench.peers import Server
 from tests.background import Background
-from tests.production.parts import MediaNode, Packager
-from tests.redis_server import RedisServer
+from tests.production.parts import MediaNode, Packager, RedisServer
 from tests.rtmpweb.processes import children, command
 from tests.server_process import Installation, ServerProcess, wait_for
 

@@ -12,8 +12,9 @@ from django.db import connection
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from tests.background import Background
-from tests.production.parts import PROGRAMS, SPARK
+from tests.production.parts import SPARK
 from tests.rtmpweb import noting, processes
+from tests.rtmpweb.processes import PROGRAMS
 from tests.server_process import wait_for
 from tests.tools import require_tool
 

@@ -20,7 +20,7 @@ from tests.media import make_clip
 from tests.server_process import ROOT, ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
-# A first start alone has READY_S.
+# A first start alone may take two minutes.
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.matrix, pytest.mark.timeout(240)]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"

@@ -12,7 +12,7 @@ from django.db import OperationalError
 from dashboard.system.probes import has_no_room
 from tests import commands
 from tests.background import Dialog
-from tests.postgres_server import PostgresServer
+from tests.production.parts import PostgresServer
 
 CONNECT = """
 from django.db import OperationalError, connection

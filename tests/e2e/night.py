@@ -21,8 +21,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
 from tests.media import make_clip
-from tests.production.waits import thread_waited_s, threads_waited_s
 from tests.programs import LOOPED, key_url, publishing, wait_refused
+from tests.rtmpweb.processes import thread_waited_s, threads_waited_s
 from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 from tests.wiretap.proxy import UPLINK_BYTES, Proxy, recorded

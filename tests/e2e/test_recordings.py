@@ -17,8 +17,8 @@ from playwright.sync_api import Page, expect
 from tests.browser import chromium, log_in, quiet
 from tests.e2e.test_flv import status_of
 from tests.media import Packet, assert_begins, is_run_of, of_kind, read_packets
-from tests.production.reconnecting import held
 from tests.programs import on_air, publish_whole, to_gstreamer
+from tests.rtmpweb.processes import held
 from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
@@ -76,7 +76,6 @@ def test_recording_of_a_killed_server_plays_and_is_completed_at_restart(server: 
     assert len(video) > 30
     assert is_run_of(video[: len(whole)], whole) == 0
     assert {stream["codec_name"] for stream in probe(path)["streams"]} == {"h264", "aac"}
-    server.lines.clear()
     server.start()
     row = complete(server, "live/killed")
     assert "stopped in the middle" in row["description"]

@@ -18,7 +18,7 @@ from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import TOTALS, Connection, flush
 from tests.ingest.ticks import until
-from tests.redis_server import RedisServer
+from tests.production.parts import RedisServer
 
 pytestmark = pytest.mark.usefixtures("process")
 

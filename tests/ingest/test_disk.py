@@ -21,8 +21,7 @@ from ingest.disk import DiskSpace
 from ingest.services import data_folder, database
 from tests import commands
 from tests.ingest.faults import HangingDisk
-from tests.postgres_server import PostgresServer
-from tests.production.parts import Web
+from tests.production.parts import PostgresServer, Web
 from tests.rtmpweb import processes
 from tests.server_process import ROOT, Installation
 

@@ -9,7 +9,7 @@ import pytest
 
 from ingest import live_store
 from ingest.live_store import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
-from tests.redis_server import RedisServer
+from tests.production.parts import RedisServer
 from tests.snapshots import figures, snapshot
 
 

@@ -24,7 +24,7 @@ from tests.background import Background, free_port
 from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.ticks import until
-from tests.redis_server import RedisServer
+from tests.production.parts import RedisServer
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
@@ -291,7 +291,8 @@ def test_workers_die_with_the_process_that_keeps_them(installation: Installation
     os.kill(first.pid, signal.SIGKILL)
     wait_for(lambda: not processes.of_folder(installation.folder), timeout_s=10, what="nothing is left")
     first.kill()
-    first.start(timeout_s=20)
+    first.start_timeout_s = 20
+    first.start()
     assert first.stop() == 0
 
 

@@ -23,7 +23,7 @@ from tests.ingest.admitting import hold
 from tests.ingest.clients import all_ended, go_live, sending, watch_live
 from tests.ingest.control import NODE, Connection, flush, listening
 from tests.ingest.ticks import until
-from tests.production import reconnecting
+from tests.production import test_reconnecting as reconnecting
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server.media import keep_sending, key_frame
 

@@ -4,7 +4,7 @@
         ...
     show.check(late_s=0.05)
 
-Each video message carries its number and the time it was sent at; a player notes which came, and how late.
+Each video message carries its number and the time at which it was sent.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.loops import LoopThread
-from tests.production.waits import thread_waited_s
 from tests.programs import ADMITTED_S, admitted
 from tests.rtmp_client import RtmpClient
+from tests.rtmpweb.processes import thread_waited_s
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")
@@ -31,27 +31,27 @@ STAMP_AT = 10
 HEADER = bytes.fromhex(
     "17000000000142c014ffe100216742c014da05067e7c0440000003004000000f392000c3500186b924801e28554001000468ce3c80"
 )
-"""AVCDecoderConfigurationRecord of 320 x 180, as x264 has it: so it goes into MP4, too."""
+"""AVCDecoderConfigurationRecord of 320 x 180 by x264, so that it also goes into MP4."""
 
 FPS = 25
-BYTES = 2000
-"""Of a message: 400 kbit/s."""
+MESSAGE_BYTES = 2000  # 400 kbit/s
 
 ARRIVED_S = 10.0
-"""For what is on its way when the publisher has sent its last."""
+"""Time for the messages that are on their way when the publisher has sent its last."""
+CLOSED = "the server closed the connection"
 
 
-def frame(number: int, size: int = BYTES) -> bytes:
-    """A video message, a keyframe each second, stamped with now."""
-    head = bytes.fromhex("1701000000" if number % FPS == 0 else "2701000000")
-    filler = size - STAMP_AT - STAMP.size
-    nal = (b"\x65" if number % FPS == 0 else b"\x41") + STAMP.pack(number, time.monotonic_ns()) + b"\x55" * filler
-    return head + len(nal).to_bytes(4, "big") + nal
+def frame(number: int) -> bytes:
+    """Return a video message, a keyframe each second, with the time of now."""
+    is_key = number % FPS == 0
+    nal = (b"\x65" if is_key else b"\x41") + STAMP.pack(number, time.monotonic_ns())
+    nal += b"\x55" * (MESSAGE_BYTES - STAMP_AT - STAMP.size)
+    return bytes.fromhex("1701000000" if is_key else "2701000000") + len(nal).to_bytes(4, "big") + nal
 
 
 @dataclass
 class Reception:
-    """What one player got. `delays_s`: each message's way from the publisher's write to the player's reader."""
+    """The messages that one player received, and their delays from the publisher's write to the player's reader."""
 
     numbers: list[int] = field(default_factory=list)
     delays_s: list[float] = field(default_factory=list)
@@ -59,30 +59,17 @@ class Reception:
     """Why it ended before it was asked to."""
 
     def take(self, event: events.Event) -> None:
-        if isinstance(event, events.VideoReceived) and len(event.payload) == BYTES:
+        if isinstance(event, events.VideoReceived) and len(event.payload) == MESSAGE_BYTES:
             number, sent_ns = STAMP.unpack_from(event.payload, STAMP_AT)
             self.numbers.append(number)
             self.delays_s.append((time.monotonic_ns() - sent_ns) / 1e9)
 
-    def has(self, number: int) -> bool:
-        """Whether it is the last that came."""
-        return self.numbers[-1:] == [number]
-
-    @property
-    def missing(self) -> list[int]:
-        """The numbers between the first and the last that came which did not come, or not in order."""
-        if not self.numbers:
-            return []
-        wanted = range(self.numbers[0], self.numbers[-1] + 1)
-        return sorted(set(wanted) - set(self.numbers)) if self.numbers != list(wanted) else []
-
 
 class Show:
-    """One publisher of `name`, by its key, and its players."""
+    """One publisher by its key, and its players."""
 
     def __init__(self, url: str, key: Mapping[str, Any], players: int, play_at: str) -> None:
-        self.port = urlsplit(url).port or 0
-        self.play_port = urlsplit(play_at).port or 0
+        self.port, self.play_port = urlsplit(url).port or 0, urlsplit(play_at).port or 0
         self.app, _, self.name = str(key["stream"]).partition("/")
         self.secret = str(key["key"])
         self.receptions = [Reception() for _ in range(players)]
@@ -91,7 +78,7 @@ class Show:
         self.ended = ""
         """Why the publisher ended before it was asked to."""
         self.waited_s = 0.0
-        """When all of it is over: what its thread waited for a processor."""
+        """Time for which its thread waited for a processor, set at the end."""
 
     @property
     def playing(self) -> bool:
@@ -99,18 +86,19 @@ class Show:
 
     @property
     def played(self) -> int:
-        """How many messages the player that has the fewest has got."""
-        return min(len(reception.delays_s) for reception in self.receptions)
+        """Number of messages of the player that has the fewest."""
+        return min(len(reception.numbers) for reception in self.receptions)
 
-    def check(self, *, late_s: float, skip: int = FPS) -> None:
-        """Nothing was lost, nothing came later than `late_s`. `skip`: first messages, which come from the cache."""
+    def check(self, *, late_s: float) -> None:
+        """Nothing was lost, and nothing was later than `late_s`, except the first second, which is from the cache."""
         assert not self.ended, f"{self.name}: its publisher ended: {self.ended}"
         for number, reception in enumerate(self.receptions):
             who = f"player {number} of {self.name}"
             assert not reception.ended, f"{who} ended: {reception.ended}"
-            assert not reception.missing, f"{who} missed {len(reception.missing)}: {reception.missing[:10]} ..."
-            assert reception.numbers[-1] == self.sent - 1, f"{who} has {reception.numbers[-1]} of {self.sent}"
-            worst = max(reception.delays_s[skip:])
+            wanted = list(range(reception.numbers[0], self.sent))
+            missing = sorted(set(wanted) - set(reception.numbers))
+            assert reception.numbers == wanted, f"{who} missed {len(missing)}: {missing[:10]} ..."
+            worst = max(reception.delays_s[FPS:])
             assert worst <= late_s, f"{who}: a message was {worst * 1000:.0f} ms late"
 
     async def run(self) -> None:
@@ -124,15 +112,14 @@ class Show:
                 players = []
                 for reception in self.receptions:
                     playing = come(self.play_port, lambda client: client.play(self.name), listener=reception.take)
-                    player, _ = await stack.enter_async_context(playing)
-                    players.append(player)
+                    players.append((reception, (await stack.enter_async_context(playing))[0]))
                 await sending
-                if not self.ended:
+                for reception, player in players if not self.ended else ():
                     with suppress(TimeoutError, ConnectionError):
-                        for player, reception in zip(players, self.receptions, strict=True):
-                            await player.wait_until(partial(reception.has, self.sent - 1), ARRIVED_S)
-                for player, reception in zip(players, self.receptions, strict=True):
-                    reception.ended = "the server closed the connection" if player.closed else ""
+                        has_all = partial(lambda numbers: numbers[-1:] == [self.sent - 1], reception.numbers)
+                        await player.wait_until(has_all, ARRIVED_S)
+                for reception, player in players:
+                    reception.ended = CLOSED if player.closed else ""
         except Exception as error:
             self.ended = self.ended or f"{type(error).__name__}: {error}"
         finally:
@@ -142,7 +129,7 @@ class Show:
         began = time.monotonic()
         while not self.over.is_set():
             if publisher.closed:
-                self.ended = "the server closed the connection"
+                self.ended = CLOSED
                 return
             await publisher.send_video(stream_id, self.sent * 1000 // FPS, frame(self.sent))
             self.sent += 1
@@ -151,8 +138,7 @@ class Show:
 
 @contextmanager
 def on_air(url: str, key: Mapping[str, Any], *, players: int = 1, play_at: str = "") -> Iterator[Show]:
-    """On the node at `url` while the block runs; its players on that at `play_at`, if it is another. Play has to be
-    allowed without a token."""
+    """Publish to the node at `url` and play there, or on the node at `play_at`. Play must need no token."""
     show = Show(url, key, players, play_at or url)
     with LoopThread("broadcast") as loop:
         running = loop.start(show.run())

@@ -1,9 +1,6 @@
-"""One production form for all tests of this folder that a process runs in turn, started when the first asks for it and
-gone after the last, as tests of other folders may follow in the process.
+"""One production form for all tests of this folder that a process runs, from the first test to the last."""
 
-Tests that are marked `measures_time` run last (`tests/suite/stages.py`): they need the cores.
-"""
-
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +10,21 @@ from playwright.sync_api import Browser, Page
 from tests.browser import chromium, log_in_as
 from tests.media import make_clip
 from tests.production.installation import Production
+from tests.production.outages.outage import STREAMS as STEADY
+from tests.production.outages.outage import open_sessions
+from tests.production.outages.steady import PLAYERS, Steady
 from tests.programs import Keys
 from tests.tools import require_tool
 
 STREAMS = (
     *("seen", "kicked", "revoked", "twice", "orphan", "pictured", "frozen"),
-    *(f"{kind}-{number}" for kind in ("steady", "disk") for number in (1, 2, 3)),
-    *("leaving", "new", "relayed"),
+    *(*STEADY, "disk-1", "disk-2", "disk-3", "leaving", "new", "relayed"),
     *("by-hls", "by-hls-kicked"),
 )
 
 WHOLE = pytest.StashKey[Production]()
+
+logger = logging.getLogger(__name__)
 
 
 @pytest.fixture(scope="package")
@@ -40,16 +41,16 @@ def production(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One for all of them: Playwright runs once in a process."""
     with chromium() as started:
         yield started
 
 
 @pytest.fixture(scope="package")
 def page(production: Production, browser: Browser) -> Page:
-    """An administrator's."""
+    """The page of an administrator, made as docs/operations.md says."""
     password = "the password of a test"
-    production.create_admin("mira", password)
+    words = ("createsuperuser", "--no-input", "--username", "mira", "--email", "")
+    production.manage(*words, environment={"DJANGO_SUPERUSER_PASSWORD": password})
     opened = browser.new_context().new_page()
     log_in_as(opened, production.http, "mira", password)
     return opened
@@ -57,7 +58,7 @@ def page(production: Production, browser: Browser) -> Page:
 
 @pytest.fixture(scope="package")
 def keys(production: Production) -> Keys:
-    """By the stream's name; all are of the application `live`."""
+    """Keys of streams of the application `live`, by the stream's name."""
     production.manage("application", "set", "live")
     made = production.create_keys(f"live/{name}" for name in STREAMS)
     return {path.partition("/")[2]: key for path, key in made.items()}
@@ -70,9 +71,27 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=8)
 
 
+@pytest.fixture(scope="module")
+def steady(production: Production, keys: Keys) -> Iterator[Steady]:
+    """Streams to the first node with their players, measured while a file's tests run."""
+    first = next(iter(production.nodes.values()))
+    with Steady(first, {name: keys[name] for name in STEADY}) as streams:
+        yield streams
+    for each in streams.measured:
+        logger.info("%s", each)
+
+
+@pytest.fixture
+def sessions(production: Production, steady: Steady) -> list[str]:
+    """The measured streams' sessions, publishers' and players', before a part is away."""
+    found = open_sessions(production, STEADY)
+    assert len(found) == len(steady.names) * (1 + PLAYERS)
+    return found
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """What the processes wrote is shown with a test that failed."""
+    """Show the logs of the processes with a test that failed."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
     if report.failed and (whole := item.session.stash.get(WHOLE, None)) is not None:
         report.sections.append(("the processes' output", whole.log))

@@ -1,23 +1,21 @@
-"""The production form, started by hand on free loopback ports: PostgreSQL, Redis, web, nodes, workers, beat."""
+"""The production form on free loopback ports: PostgreSQL, Redis, web process, nodes, workers, beat."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from tests.background import Background
-from tests.postgres_server import PostgresServer
-from tests.production.parts import Beat, MediaNode, Web, Worker
+from tests.background import Background, start_all
+from tests.production.parts import Beat, MediaNode, PostgresServer, RedisServer, Web, Worker
 from tests.production.settings import LONG
-from tests.redis_server import RedisServer
 from tests.server_process import UNSCHEDULED, Installation, wait_for
 
 TICK_WAIT_S = 10
 LOG_CHARACTERS = 3000
 
 TAKE_UP_S = 6
-"""Instead of a minute: when beat asks again for runs that a queue or a process has lost."""
+"""Interval at which beat asks again for runs that a queue or a process has lost. In production it is a minute."""
 TAKE_UP = """
     WITH sooner AS (INSERT INTO django_celery_beat_intervalschedule (every, period) VALUES (%s, 'seconds') RETURNING id)
     UPDATE django_celery_beat_periodictask SET interval_id = sooner.id FROM sooner
@@ -29,11 +27,11 @@ class Production(Installation):
     """Every part is an attribute with start, stop, kill, pause and resume (see tests.background.Background).
 
     `rtmp` is the first node's address, `http` the web process's. The parts share `folder/data` and `folder/data/lake`;
-    what they wrote to their output is in `folder`, and in `log`.
+    their logs are in `folder`.
     """
 
     def __init__(self, folder: Path, *, nodes: Sequence[str] = ("node-a", "node-b"), **environment: str) -> None:
-        """Starts nothing yet. `environment`: settings that all processes get. Skips without PostgreSQL or Redis."""
+        """Start nothing yet. `environment` has settings for all processes. Skip without PostgreSQL or Redis."""
         data = folder / "data"
         data.mkdir(parents=True)
         self.redis = RedisServer(folder, keeps=True)
@@ -53,26 +51,16 @@ class Production(Installation):
         self.beat = Beat(folder, self.environment)
         self.http = self.web.url
         self.rtmp = next(iter(self.nodes.values())).url
-
-    @property
-    def stores(self) -> list[Background]:
-        return [self.postgres, self.redis]
-
-    @property
-    def processes(self) -> list[Background]:
-        return [self.web, *self.nodes.values(), self.worker, self.analytics, self.beat]
-
-    @property
-    def parts(self) -> list[Background]:
-        return [*self.processes, *self.stores]
+        self.stores: list[Background] = [self.postgres, self.redis]
+        self.processes = [self.web, *self.nodes.values(), self.worker, self.analytics, self.beat]
 
     @property
     def log(self) -> str:
-        """The last of what each part wrote."""
-        return "\n".join(f"--- {part.name} ---\n{part.log[-LOG_CHARACTERS:]}" for part in self.parts)
+        """The end of each part's log."""
+        parts = [*self.processes, *self.stores]
+        return "\n".join(f"--- {part.name} ---\n{part.log[-LOG_CHARACTERS:]}" for part in parts)
 
     def start(self) -> None:
-        """All of it; what doesn't need one another starts at once."""
         start_all(self.stores)
         self.manage("migrate", "--no-input", "--verbosity", "0")
         assert self.rows(UNSCHEDULED)
@@ -82,7 +70,7 @@ class Production(Installation):
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Until every running node is seen by the web process."""
+        """Wait until the web process sees every running node."""
         running = sum(node.running for node in self.nodes.values())
 
         def ready() -> bool:
@@ -92,11 +80,11 @@ class Production(Installation):
         wait_for(ready, timeout_s=TICK_WAIT_S, what=f"/healthz knows of {running} nodes")
 
     def stop(self) -> None:
-        """Ends the processes in order, then what they stand on; whatever doesn't end in order fails, all is ended."""
+        """End the processes in order, then the stores. Fail if any of them does not end in order."""
         for part in self.processes:
             part.send_stop()
         faults = []
-        for part in self.parts:
+        for part in [*self.processes, *self.stores]:
             try:
                 part.stop()
             except AssertionError as fault:
@@ -104,21 +92,6 @@ class Production(Installation):
         self.postgres.remove()
         assert not faults, "\n".join(faults)
 
-    def create_admin(self, user: str, password: str) -> None:
-        """An administrator for the pages, by `createsuperuser` as docs/operations.md says."""
-        secret = {"DJANGO_SUPERUSER_PASSWORD": password}
-        self.manage("createsuperuser", "--no-input", "--username", user, "--email", "", environment=secret)
-
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What PostgreSQL itself answers."""
         with psycopg.connect(self.postgres.url, connect_timeout=5) as connection:
             return connection.execute(query, values).fetchall()
-
-
-def start_all(parts: Iterable[Background]) -> None:
-    """At once: importing is what takes their time."""
-    started = list(parts)
-    for part in started:
-        part.launch()
-    for part in started:
-        part.wait_ready()

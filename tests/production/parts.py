@@ -1,83 +1,83 @@
-"""The processes of the production form, each as docker-compose.yml runs it."""
+"""The processes of the production form, each as docker-compose.yml runs it, and the stores that they share."""
 
-import sys
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.background import Background, accepts, free_port
+from tests.rtmpweb.processes import MANAGE, PROGRAMS
 from tests.tools import require_tool
 
-PROGRAMS = Path(sys.executable).parent
 CELERY: Sequence[str | Path] = (PROGRAMS / "celery", "-A", "rtmpweb")
 
+SPARK = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "PYSPARK_PYTHON": MANAGE[0],  # Spark's scripts use it to find the wheel.
+}
 
-class Web(Background):
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+
+class Service(Background):
+    """A part that listens at the same port after each start. `setting` has its address."""
+
+    scheme = "http"
+    subcommand = setting = said = ""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], name: str = "", *options: str) -> None:
         self.port = free_port()
-        where = {**environment, "RTMPWEB_HTTP": f"127.0.0.1:{self.port}"}
-        super().__init__("web", self.program(), folder=folder, environment=where, ready=self.is_ready)
-
-    def program(self) -> list[str | Path]:
-        return [sys.executable, "manage.py", "runweb"]
-
-    def is_ready(self) -> bool:
-        """It takes connections earlier than signals."""
-        return "Ready: dashboard" in self.log
+        command = [*MANAGE, self.subcommand, *options]
+        where = {**environment, self.setting: f"127.0.0.1:{self.port}"}
+        super().__init__(name or self.subcommand, command, folder=folder, environment=where, ready=self.said)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+
+class Web(Service):
+    subcommand, setting = "runweb", "RTMPWEB_HTTP"
+    said = "Ready: dashboard"  # It accepts connections earlier than signals.
 
 
 class Daphne(Web):
-    """The same without bounds of ours."""
+    """The same pages without our limits."""
 
-    def program(self) -> list[str | Path]:
-        return [PROGRAMS / "daphne", "-b", "127.0.0.1", "-p", str(self.port), "rtmpweb.asgi:application"]
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        super().__init__(folder, environment)
+        where = ("-b", "127.0.0.1", "-p", str(self.port))
+        self.command = [str(PROGRAMS / "daphne"), *where, "rtmpweb.asgi:application"]
+        self.ready = lambda: accepts(self.port)
 
-    def is_ready(self) -> bool:
-        return accepts(self.port)
 
-
-class MediaNode(Background):
-    """`manage.py runrtmp`, at the same port after each start."""
-
+class MediaNode(Service):
+    scheme, subcommand, setting, said = "rtmp", "runrtmp", "RTMPWEB_RTMP", "Listening on rtmp://"
     nice = -6  # About the 4096 shares that docker-compose.yml gives it, where the others have 1024.
     stop_timeout_s = 60.0
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str], *, workers: int = 1) -> None:
-        self.port = free_port()
-        command = [sys.executable, "manage.py", "runrtmp", "--workers", str(workers)]
-        where = {**environment, "RTMPWEB_NODE": name, "RTMPWEB_RTMP": f"127.0.0.1:{self.port}"}
-        ready = "Running: " if workers > 1 else "Listening on rtmp://"
-        super().__init__(name, command, folder=folder, environment=where, ready=ready)
-
-    @property
-    def url(self) -> str:
-        return f"rtmp://127.0.0.1:{self.port}"
+        super().__init__(folder, {**environment, "RTMPWEB_NODE": name}, name, "--workers", str(workers))
+        if workers > 1:
+            self.ready = "Running: "
 
 
-class Packager(Background):
-    """`manage.py runhls`, likewise."""
+class Packager(Service):
+    """The packager whose node is NAME-hls."""
+
+    subcommand, setting, said = "runhls", "RTMPWEB_HLS", "Listening on http://"
 
     def __init__(self, folder: Path, environment: Mapping[str, str], name: str = "pack") -> None:
-        """`name`: its node is NAME-hls."""
-        self.port = free_port()
-        where = {"RTMPWEB_NODE": name, **environment, "RTMPWEB_HLS": f"127.0.0.1:{self.port}"}
-        command = [sys.executable, "manage.py", "runhls"]
-        super().__init__(f"{name}-hls", command, folder=folder, environment=where, ready="Listening on http://")
+        super().__init__(folder, {"RTMPWEB_NODE": name, **environment}, f"{name}-hls")
 
-    def playlist(self, name: str, token: str = "") -> str:
-        """The URL of the multivariant one, of a stream of `live`."""
-        return f"{self.url}/hls/{f'{token}/' if token else ''}live/{name}/index.m3u8"
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def playlist(self, name: str) -> str:
+        """The URL of the multivariant playlist of `live/NAME`."""
+        return f"{self.url}/hls/live/{name}/index.m3u8"
 
 
 class Worker(Background):
-    """A Celery worker of one queue, named after it, with one process for tasks."""
+    """A Celery worker of one queue, named after the queue, with one process for tasks."""
 
     stop_timeout_s = 60.0
 
@@ -94,53 +94,56 @@ class Beat(Background):
         super().__init__("beat", command, folder=folder, environment=environment, ready="beat: Starting...")
 
 
-SPARK = {
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYSPARK_PYTHON": sys.executable,  # By it the scripts find the wheel.
-}
+class RedisServer(Background):
+    def __init__(self, folder: Path, *, keeps: bool = False) -> None:
+        """Skip the test if Redis is not installed. `keeps`: its data outlives it, as in production."""
+        self.port = free_port()
+        where = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", folder)
+        command = [require_tool("redis-server"), *where, "--save", "", "--appendonly", "yes" if keeps else "no"]
+        super().__init__("redis", command, folder=folder, ready="eady to accept connections")
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
 
 
-class Spark(Background):
-    """A program of the PySpark wheel's, which listens on loopback."""
-
-    def __init__(self, name: str, command: Sequence[str | Path], folder: Path, ready: str) -> None:
-        require_tool("java")
-        program, *words = command
-        super().__init__(name, [PROGRAMS / program, *words], folder=folder, environment=SPARK, ready=ready)
-
-
-class SparkMaster(Spark):
-    def __init__(self, folder: Path) -> None:
-        port = free_port()
-        self.url = f"spark://127.0.0.1:{port}"
-        where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
-        command = ("spark-class", "org.apache.spark.deploy.master.Master", *where)
-        super().__init__("spark-master", command, folder, "New state: ALIVE")
-
-
-class SparkWorker(Spark):
-    """One core and 1 GB, as in docker-compose.yml."""
-
-    def __init__(self, number: int, master: str, folder: Path) -> None:
-        where = ("--host", "127.0.0.1", "--webui-port", str(free_port()))
-        size = ("--work-dir", folder / f"spark-work-{number}", "--cores", "1", "--memory", "1g")
-        command = ("spark-class", "org.apache.spark.deploy.worker.Worker", master, *where, *size)
-        super().__init__(f"spark-worker-{number}", command, folder, "Successfully registered with master")
-
-
-class SparkConnect(Spark):
-    """Spark Connect's server, which is the driver: it has this machine's cores."""
+class PostgresServer(Background):
+    stop_signal = signal.SIGINT
+    """PostgreSQL's fast shutdown, which ends its clients' connections."""
 
     def __init__(self, folder: Path) -> None:
-        port = free_port()
-        self.url = f"sc://127.0.0.1:{port}"
-        settings = {
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(port),
-            "spark.ui.enabled": "false",
-            "spark.sql.warehouse.dir": str(folder / "connect-warehouse"),
-        }
-        given = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
-        server = ("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer")
-        command = ("spark-submit", *server, *given, "spark-internal")
-        super().__init__("spark-connect", command, folder, "Spark Connect server started at")
+        """Make an empty cluster. Skip the test if PostgreSQL is not installed. `folder` is for the log."""
+        program = Path(require_tool("postgres"))
+        user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root.
+        self._data = Path(tempfile.mkdtemp(prefix="rtmpweb-pg-"))  # Where another user may enter.
+        if user is not None:
+            shutil.chown(self._data, user)
+        data = ("-D", str(self._data / "data"))
+        make = [str(program.with_name("initdb")), *data, "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"]
+        subprocess.run(make, user=user, cwd="/", check=True, capture_output=True)
+        self.port = free_port()
+        command = [str(program), *data, "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._data), "-F"]
+        ready = "ready to accept "  # A standby: read-only connections.
+        super().__init__("postgres", command, folder=folder, ready=ready, user=user, cwd=Path("/"))
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
+
+    def restart(self, *, standby: bool) -> None:
+        """Restart it as it was, or as the standby of a primary that is not there: it takes no writes."""
+        self.stop()
+        mark = self._data / "data" / "standby.signal"
+        if standby:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """End it and delete its data."""
+        self.kill()
+        shutil.rmtree(self._data, ignore_errors=True)

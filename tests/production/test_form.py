@@ -27,10 +27,10 @@ from tests import loops
 from tests.production.broadcast import FPS, Reception, Show, on_air
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
-from tests.production.waits import waited_each_s, waited_s, waited_since_s
 from tests.programs import LOOPED, Keys, key_url, publishing
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
+from tests.rtmpweb.processes import waited_each_s, waited_s, waited_since_s
 from tests.server_process import program, wait_for
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]

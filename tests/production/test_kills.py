@@ -27,8 +27,8 @@ from ingest.telemetry.spool import SUFFIX, spool_folder
 from tests import loops
 from tests.production.broadcast import FPS, frame
 from tests.production.parts import MediaNode
-from tests.production.waits import waited_s
 from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmpweb.processes import waited_s
 from tests.server.media import AVC_HEADER
 from tests.server_process import Installation, wait_for
 

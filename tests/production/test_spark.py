@@ -3,7 +3,7 @@
 So few rows are one task: a second worker would have nothing to do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ import pytest
 
 from ingest.contracts import Sample
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.background import Background, Dialog
+from tests.background import Background, Dialog, free_port
 from tests.ingest.telemetry.records import NOON
 from tests.production.installation import Production
-from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
-from tests.production.spread import SPREAD
+from tests.production.parts import SPARK, Worker
+from tests.production.settings import SPREAD
+from tests.rtmpweb.processes import PROGRAMS
 from tests.server_process import Installation, wait_for
+from tests.tools import require_tool
 
 pytestmark = [
     pytest.mark.production,
@@ -42,6 +44,52 @@ PeriodicTask.objects.create(name="soon", task="analytics.tasks.scheduled_run", i
 """
 
 
+class Spark(Background):
+    """A program of the PySpark wheel that listens on loopback."""
+
+    def __init__(self, name: str, command: Sequence[str | Path], folder: Path, ready: str) -> None:
+        require_tool("java")
+        program, *words = command
+        super().__init__(name, [PROGRAMS / program, *words], folder=folder, environment=SPARK, ready=ready)
+
+
+class SparkMaster(Spark):
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
+        command = ("spark-class", "org.apache.spark.deploy.master.Master", *where)
+        super().__init__("spark-master", command, folder, "New state: ALIVE")
+
+
+class SparkWorker(Spark):
+    """One core and 1 GB, as in docker-compose.yml."""
+
+    def __init__(self, master: str, folder: Path) -> None:
+        where = ("--host", "127.0.0.1", "--webui-port", str(free_port()))
+        size = ("--work-dir", folder / "spark-work-1", "--cores", "1", "--memory", "1g")
+        command = ("spark-class", "org.apache.spark.deploy.worker.Worker", master, *where, *size)
+        super().__init__("spark-worker-1", command, folder, "Successfully registered with master")
+
+
+class SparkConnect(Spark):
+    """Spark Connect's server, which is the driver: it has this machine's cores."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url = f"sc://127.0.0.1:{port}"
+        settings = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.ui.enabled": "false",
+            "spark.sql.warehouse.dir": str(folder / "connect-warehouse"),
+        }
+        given = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
+        server = ("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer")
+        command = ("spark-submit", *server, *given, "spark-internal")
+        super().__init__("spark-connect", command, folder, "Spark Connect server started at")
+
+
 def samples() -> list[Sample]:
     """Two streams in two hours of two days, which follow one another."""
     midnight = NOON + 12 * HOUR_US
@@ -55,7 +103,7 @@ def samples() -> list[Sample]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkMaster]:
     folder = tmp_path_factory.mktemp("spark")
-    with SparkMaster(folder) as master, SparkWorker(1, master.url, folder):
+    with SparkMaster(folder) as master, SparkWorker(master.url, folder):
         yield master
 
 
@@ -194,7 +242,7 @@ def test_spark_cluster_without_workers_is_reported_and_restarted_one_used(tmp_pa
     ):
         where = master.url.removeprefix("spark://")
         assert asker.count(worker_s=1).startswith(f"SparkLost The Spark cluster at {where} gave no worker")
-        ends.enter_context(SparkWorker(1, master.url, tmp_path))
+        ends.enter_context(SparkWorker(master.url, tmp_path))
 
         def counted() -> bool:
             """On a busy machine an executor may take longer to start than it is waited for."""

@@ -1,43 +1,48 @@
-"""Programs of the project run to their end, and which processes there are, from /proc: what is left of a server."""
+"""Run programs of the project to their end, and read what /proc says of processes."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
+PROC = Path("/proc")
 PROGRAMS = Path(sys.executable).parent
 MANAGE = (sys.executable, "manage.py")
 SHELL = (*MANAGE, "shell", "--no-imports", "-c")
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "rtmpweb")
 
 LONGEST_S = 100
-"""To import the project takes seconds, and many times that beside others; pytest's own limit, after which nothing is
-told of the program, is 120 s.
+"""Importing the project takes seconds, and many times that on a busy machine. pytest's own limit, after which the
+program's output is lost, is 120 s.
 """
 
 
 def run(
     *command: str | Path, environment: Mapping[str, str] = MappingProxyType({}), only: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """What it wrote, whatever it ended with. `environment`: beside that of the tests; or `only` this, and PATH."""
+    """Run a command to its end, with any exit code.
+
+    Args:
+        environment: Variables that are added to those of the tests.
+        only: All variables except PATH, instead of those of the tests.
+    """
     own = {**os.environ, **environment} if only is None else {"PATH": os.environ["PATH"], **only}
     return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=LONGEST_S, check=False)
 
 
 def parents() -> dict[int, int]:
-    """{pid: its parent's pid} of every process that runs; zombies count as ended."""
+    """Return {pid: its parent's pid} of every process that runs; zombies count as ended."""
     found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        state, parent = text.rpartition(") ")[2].split()[:2]
-        if state not in "ZX":
-            found[int(stat.parent.name)] = int(parent)
+    for stat in PROC.glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = stat.read_text().rpartition(") ")[2].split()[:2]
+            if state not in "ZX":
+                found[int(stat.parent.name)] = int(parent)
     return found
 
 
@@ -46,47 +51,77 @@ def children(pid: int) -> set[int]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Children, and theirs."""
+    """Return the children, their children, and so on."""
     found: set[int] = set()
-    table = parents()
-    fresh = {pid}
-    while fresh:
-        fresh = {child for child, parent in table.items() if parent in fresh} - found
+    table, fresh = parents(), {pid}
+    while fresh := {child for child, parent in table.items() if parent in fresh} - found:
         found |= fresh
     return found
 
 
 def command(pid: int) -> str:
-    """The command line, blanks between its words; "" when the process has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return ""
+    """Return the command line with blanks between its words, or "" if the process has ended."""
+    with suppress(OSError):
+        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
 
 
 def of_folder(folder: Path) -> set[int]:
-    """The processes whose environment names this data folder: also those that a dead server left behind."""
+    """Return the processes whose environment names this data folder, also those that a dead server left behind."""
     wanted = f"RTMPWEB_DATA_DIR={folder}".encode()
     found = set()
     for pid in parents():
-        try:
-            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        with suppress(OSError):
+            if wanted in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                 found.add(pid)
-        except OSError:
-            continue
     return found
 
 
-def memory_mb(pid: int) -> float:
-    """Of it and its descendants, what processes share counted once."""
-    found = 0
-    for member in (pid, *descendants(pid)):
-        text = Path(f"/proc/{member}/smaps_rollup").read_text()
-        found += int(text.partition("\nPss:")[2].split()[0])
-    return found * 1024 / 1e6
+@dataclass(frozen=True)
+class Held:
+    """The resources that one process holds."""
+
+    files: int
+    threads: int
+    memory_kib: int
 
 
-def cpu_seconds(pid: int) -> float:
-    """The processor time that a process has used, in user and system mode."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def held(pid: int) -> Held:
+    process = PROC / str(pid)
+    status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+    return Held(len(list((process / "fd").iterdir())), int(status["Threads"]), int(status["VmRSS"].split()[0]))
+
+
+# --- Time for which threads were ready to run and had no processor (schedstat): a process may be late by that much ---
+
+
+def _waited_s(thread: Path) -> float:
+    return int((thread / "schedstat").read_text().split()[1]) / 1e9
+
+
+def threads_waited_s(pid: int) -> dict[str, float]:
+    """Return the wait of each thread since its start; nothing for a process that has ended."""
+    found: dict[str, float] = {}
+    for thread in (PROC / str(pid) / "task").glob("*"):
+        with suppress(OSError):  # It may have ended.
+            found[thread.name] = _waited_s(thread)
+    return found
+
+
+def waited_s(pid: int) -> float:
+    """Return the sum over all threads, as each of them may wait for the next."""
+    return sum(threads_waited_s(pid).values())
+
+
+def thread_waited_s() -> float:
+    """Return the wait of the calling thread alone."""
+    return _waited_s(PROC / "thread-self")
+
+
+def waited_each_s(pids: Iterable[int]) -> dict[int, float]:
+    return {pid: waited_s(pid) for pid in pids}
+
+
+def waited_since_s(before: Mapping[int, float], pids: Iterable[int]) -> float:
+    """Return the sum over all processes. `before` is an earlier result of `waited_each_s`."""
+    return sum(max(0.0, waited - before.get(pid, 0.0)) for pid, waited in waited_each_s(pids).items())

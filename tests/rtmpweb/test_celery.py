@@ -24,9 +24,9 @@ from rtmpweb.celery import app, make_broker_folders
 from rtmpweb.heartbeats import worker_heartbeat
 from tests.background import Background
 from tests.ingest.faults import at_once
-from tests.production.parts import PROGRAMS
-from tests.redis_server import RedisServer
+from tests.production.parts import RedisServer
 from tests.rtmpweb import noting
+from tests.rtmpweb.processes import PROGRAMS
 from tests.server_process import copy_tables, wait_for
 from tests.tools import require_tool
 

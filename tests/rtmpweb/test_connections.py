@@ -1,21 +1,117 @@
 """What a connection of HTTP may take: time, by a clock of the test's own, room for bodies, and answers not taken."""
 
+import asyncio
 import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
-from twisted.internet import epollreactor
+from twisted.internet import epollreactor, testing
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.python import failure
 
 from ingest.rtmp.limits import KIB, MIB
 from rtmpweb.embedded.connections import PIECE_BYTES, Factory, HttpLimits
-from tests.rtmpweb.channels import GET, Client, Http, Server, answer, post
+
+# Twisted does not declare them whole.
+EPollReactor: Any = epollreactor.EPollReactor
+Failure: Any = failure.Failure
+StringTransport: Any = testing.StringTransport
 
 LIMITS = HttpLimits()
+GET = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+class Server:
+    """Daphne's server, as its connections see it."""
+
+    proxy_forwarded_address_header = None
+    root_path = ""
+    server_name = "rtmpweb"
+    request_buffer_size = LIMITS.body_bytes + 1
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.bodies: list[asyncio.Queue[dict[str, Any]]] = []
+        self.connections: dict[Any, dict[str, Any]] = {}
+        self.protocol_connected = self.protocol_disconnected = self.log_action = lambda *_: None
+
+    def create_application(self, protocol: Any, scope: Any) -> "asyncio.Queue[dict[str, Any]]":
+        self.requests.append(protocol)
+        self.connections[protocol] = {"application_instance": Future()}
+        self.bodies.append(asyncio.Queue())
+        return self.bodies[-1]
+
+    def end(self, protocol: Any) -> None:
+        """End the application that answers this request."""
+        self.connections[protocol]["application_instance"].set_result(None)
+
+
+class Http:
+    """The factory, its clock, and its clients."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self.clock = Clock()
+        self.server = Server()
+        self.factory = Factory(self.server, limits, self.clock)
+
+    def connect(self, host: str = "192.0.2.7") -> "Client | None":
+        """Return None if the connection is closed at once."""
+        address = IPv4Address("TCP", host, 50_000)
+        channel = self.factory.buildProtocol(address)
+        return None if channel is None else Client(channel, address)
+
+    def client(self) -> "Client":
+        made = self.connect()
+        assert made
+        return made
+
+    def answer(self) -> None:
+        """Answer the latest request, and end its application."""
+        request = self.server.requests[-1]
+        answer(request, b"ok")
+        self.server.end(request)
+
+
+class Client:
+    def __init__(self, channel: Any, address: IPv4Address) -> None:
+        self.channel = channel
+        self.transport = StringTransport(peerAddress=address)
+        channel.makeConnection(self.transport)
+
+    def send(self, *data: bytes) -> None:
+        for each in data:
+            self.channel.dataReceived(each)
+
+    @property
+    def status(self) -> int:
+        """Status of the latest answer, or 0 if there is none."""
+        head: bytes = self.transport.value().rpartition(b"HTTP/1.1 ")[2]
+        return int(head[:3]) if head else 0
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.transport.disconnecting)
+
+    def leave(self) -> None:
+        self.channel.connectionLost(Failure(ConnectionDone()))
+
+
+def answer(request: Any, content: bytes) -> None:
+    fields = [(b"content-length", str(len(content)).encode())]
+    request.handle_reply({"type": "http.response.start", "status": 200, "headers": fields})
+    request.handle_reply({"type": "http.response.body", "body": content})
+
+
+def post(length: int) -> bytes:
+    return b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length
 
 
 @pytest.fixture
@@ -242,8 +338,6 @@ def test_total_connections_are_limited_and_a_proxy_may_use_them_all() -> None:
     assert [http.connect("10.1.2.3") is not None for _ in range(6)] == [True] * 5 + [False]
     assert http.connect() is None
 
-
-EPollReactor: Any = epollreactor.EPollReactor
 
 ANSWER = bytes(range(256)) * (8 * MIB // 256)
 """Longer than what the system's buffers of a connection take."""

@@ -17,8 +17,7 @@ from psycopg import errors
 from ingest import command_line
 from rtmpweb.checks import explain_database_error
 from tests.background import free_port
-from tests.postgres_server import PostgresServer
-from tests.production.parts import Daphne
+from tests.production.parts import Daphne, PostgresServer
 from tests.rtmpweb.processes import CELERY, MANAGE, PROGRAMS, SHELL, run
 from tests.server_process import Installation
 

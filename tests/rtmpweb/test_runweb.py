@@ -13,8 +13,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import CloseConnection, Event, Ping, Pong, Request, TextMessage
 
 from tests.production.parts import Web
-from tests.production.reconnecting import held
-from tests.rtmpweb.processes import MANAGE, run
+from tests.rtmpweb.processes import MANAGE, held, run
 from tests.server_process import Installation, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.matrix, pytest.mark.timeout(60)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -19,9 +20,9 @@ import pytest
 from tests.certificates import make_pair
 from tests.production.broadcast import on_air
 from tests.production.outages.test_packager import following
-from tests.production.reconnecting import held
+from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
-from tests.rtmpweb.clients import Browser, keep_sending, publish
+from tests.rtmpweb.processes import held
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
 
 pytestmark = [
@@ -78,6 +79,58 @@ def again(used_folder: Path, started: list[ServerProcess]) -> ServerProcess:
         started.append(ServerProcess(used_folder, RTMPWEB_HLS="127.0.0.1:0"))
         started[-1].start()
     return started[-1]
+
+
+AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+"""An AAC sequence header, and one frame. Video would start a process that makes thumbnails."""
+
+
+async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
+    client = RtmpClient(port=server.rtmp_port)
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.publish(key)
+    for payload in AUDIO:
+        await client.send_audio(stream_id, 0, payload)
+    return client, stream_id
+
+
+async def keep_sending(client: RtmpClient, stream_id: int) -> None:
+    for number in itertools.count(1):
+        await client.send_audio(stream_id, 20 * number, AUDIO[1])
+        await asyncio.sleep(0.02)
+
+
+class Browser(httpx.Client):
+    def __init__(self, server: ServerProcess) -> None:
+        super().__init__(base_url=server.http, follow_redirects=True, timeout=20)
+
+    def log_in(self, user: str, password: str) -> str:
+        """Return the path of the page that follows the form."""
+        page = self.get("/")
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+        assert token
+        form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
+        return self.post(page.url, data=form).url.path
+
+
+def serve_to_its_end(server: ServerProcess) -> "subprocess.CompletedProcess[str]":
+    return processes.run(*processes.MANAGE, "serve", only=server.environment)
+
+
+def memory_mb(pid: int) -> float:
+    """Memory of a process and its descendants. Memory that they share counts once."""
+    found = 0
+    for member in (pid, *processes.descendants(pid)):
+        text = Path(f"/proc/{member}/smaps_rollup").read_text()
+        found += int(text.partition("\nPss:")[2].split()[0])
+    return found * 1024 / 1e6
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time of a process, in user and system mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def get(server: ServerProcess, path: str) -> httpx.Response:
@@ -154,7 +207,7 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     second = ServerProcess(server.folder)
     second.token = server.token
     second.start()
-    took = processes.cpu_seconds(second.process.pid)
+    took = cpu_seconds(second.process.pid)
     try:
         assert took < SECOND_START_S, f"the second start took {took:.1f} s"
         assert key not in second.log
@@ -185,7 +238,7 @@ def test_idle_serve_has_three_processes_within_the_memory_limit(again: ServerPro
     wait_for(lives, timeout_s=20, what="workers and schedule say that they live")
     assert set(workers(again)) == {"default"}
     assert processes.descendants(again.process.pid) == {*workers(again).values(), packager(again)}
-    assert processes.memory_mb(again.process.pid) < IDLE_MB
+    assert memory_mb(again.process.pid) < IDLE_MB
 
 
 def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
@@ -252,7 +305,7 @@ def test_second_serve_on_a_data_folder_is_refused_and_the_first_goes_on(again: S
         client, stream_id = await publish(again, key)
         sending = asyncio.create_task(keep_sending(client, stream_id))
         await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
-        done = await asyncio.to_thread(ServerProcess(again.folder).run_to_its_end)
+        done = await asyncio.to_thread(serve_to_its_end, ServerProcess(again.folder))
         assert (await asyncio.to_thread(again.stream, "live/demo"))["state"] == "live"
         assert not sending.done()
         sending.cancel()
@@ -414,7 +467,7 @@ def test_busy_ports_are_named_in_one_sentence(tmp_path: Path, settings: tuple[st
         environment = {each: f"127.0.0.1:{port}" for each, port in ports.items()}
         tls = {"RTMPWEB_TLS_CERT": str(pair.chain), "RTMPWEB_TLS_KEY": str(pair.key)}
         server = ServerProcess(tmp_path / "var", **environment, **tls)
-        done = server.run_to_its_end()
+        done = serve_to_its_end(server)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line]
@@ -434,7 +487,7 @@ def test_a_lost_pepper_is_named_with_its_file_and_the_way_on(tmp_path: Path) -> 
     server.create_key("live/demo")
     pepper = server.folder / "rtmpweb_key_pepper"
     pepper.unlink()
-    done = server.run_to_its_end()
+    done = serve_to_its_end(server)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"The pepper is lost: {pepper} is not there, and this database has 1 stream key" in line

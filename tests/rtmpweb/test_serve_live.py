@@ -14,12 +14,12 @@ from tests.background import free_port
 from tests.certificates import make_pair
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import RtmpClient
-from tests.rtmpweb.clients import AUDIO, keep_sending, publish
+from tests.rtmpweb.test_serve import AUDIO, keep_sending, publish
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
     pytest.mark.serve,
-    pytest.mark.timeout(240),  # A first start alone has READY_S.
+    pytest.mark.timeout(240),  # A first start alone may take two minutes.
     pytest.mark.matrix,
 ]
 

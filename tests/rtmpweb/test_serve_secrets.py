@@ -20,12 +20,12 @@ from tests.background import Background, free_port
 from tests.production.parts import MediaNode, Packager, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
-from tests.rtmpweb.clients import AUDIO, Browser, keep_sending
+from tests.rtmpweb.test_serve import AUDIO, Browser, keep_sending
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
     pytest.mark.serve,
-    pytest.mark.timeout(240),  # A first start alone has READY_S.
+    pytest.mark.timeout(240),  # A first start alone may take two minutes.
     pytest.mark.matrix,
 ]
 
@@ -286,7 +286,8 @@ def processes(tmp_path: Path) -> Iterator[dict[str, Background]]:
 def test_database_and_redis_passwords_are_not_logged(processes: dict[str, Background]) -> None:
     for said, process in processes.items():
         if isinstance(process, Web):
-            process.wait_ready(120)
+            process.start_timeout_s = 120
+            process.wait_ready()
             httpx.get(process.url + "/login/", timeout=20)
         wait_for(lambda: re.search(said, process.log), timeout_s=60, what=f"{process.name} says {said}")  # noqa: B023
     for process in processes.values():

@@ -16,7 +16,7 @@ import pytest
 from ingest.services import data_folder
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb import processes
-from tests.rtmpweb.clients import AUDIO, keep_sending
+from tests.rtmpweb.test_serve import AUDIO, keep_sending
 from tests.server_process import ServerProcess, wait_for
 from tests.tools import require_tool
 

@@ -12,8 +12,8 @@ import pytest
 from tests.background import ROOT
 from tests.e2e.night import HEALTHY, at_night
 from tests.fuzz.targets import TARGETS
-from tests.production.reconnecting import reconnect
 from tests.production.test_kills import kill_nodes
+from tests.production.test_reconnecting import reconnect
 
 pytestmark = pytest.mark.soak
 

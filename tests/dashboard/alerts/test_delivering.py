@@ -3,7 +3,9 @@
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -214,7 +216,15 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
 def test_endless_response_is_cut_to_its_first_512_characters(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream
 ) -> None:
-    receiver.behaviours = [receiver.flood]
+
+    def flood(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):
+            while not receiver.released.is_set():
+                handler.wfile.write(b"y" * 65536)
+
+    receiver.behaviours = [flood]
     row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
 

@@ -24,7 +24,7 @@ from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
 from tests.ingest.telemetry.records import NOON, event, sample
-from tests.production.waits import waited_s
+from tests.rtmpweb.processes import waited_s
 from tests.server_process import wait_for
 
 HOUR_US = 3_600_000_000

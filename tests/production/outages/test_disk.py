@@ -13,10 +13,7 @@ from playwright.sync_api import Page
 
 from tests.production.broadcast import FPS, on_air
 from tests.production.installation import Production
-from tests.production.outages import aftermath
-from tests.production.outages.aftermath import check_over, check_told, open_wall
-from tests.production.outages.steady import Steady
-from tests.production.outages.taking import (
+from tests.production.outages.outage import (
     AWAY_S,
     CLIENT_ENDS,
     HANGING_S,
@@ -24,10 +21,18 @@ from tests.production.outages.taking import (
     WRITTEN_S,
     Encoder,
     check_accepted,
+    check_over,
+    check_samples,
+    check_sessions,
+    check_told,
+    frames,
+    open_sessions,
+    open_wall,
 )
+from tests.production.outages.steady import Steady
 from tests.production.parts import MediaNode
-from tests.production.waits import waited_each_s, waited_since_s
 from tests.programs import Keys
+from tests.rtmpweb.processes import waited_each_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
 from tests.smalldisk import full, small_disk
 from tests.tools import MISSING
@@ -87,7 +92,7 @@ def test_full_disk_of_a_node_interrupts_no_stream_and_loses_no_sample(
     node.start()
     try:
         with Steady(node, {name: keys[name] for name in STREAMS}) as steady:
-            sessions = aftermath.open_sessions(production, STREAMS)
+            sessions = open_sessions(production, STREAMS)
             with steady.undisturbed("The disk is full"):
                 began = time.time()
                 with full(small):
@@ -95,10 +100,10 @@ def test_full_disk_of_a_node_interrupts_no_stream_and_loses_no_sample(
                     assert "No space left on device" in node.log
                     time.sleep(max(0.0, began + AWAY_S - time.time()))  # The length of the outage is what is tested.
                 check_over(page, "disk")
-            aftermath.check_sessions(production, STREAMS, sessions)
-            aftermath.check_samples(lake, sessions, steady)
+            check_sessions(production, STREAMS, sessions)
+            check_samples(lake, sessions, steady)
             sent = steady.stop()
-            assert aftermath.frames(production, sessions) == {name: count - 2 for name, count in sent.items()}
+            assert frames(production, sessions) == {name: count - 2 for name, count in sent.items()}
     finally:
         node.stop()
     left = [path.name for path in files(lake) if path.suffix != ".parquet"]

@@ -11,9 +11,9 @@ from playwright.sync_api import Page
 
 from tests.production import settings as limits
 from tests.production.installation import Production
-from tests.production.outages.aftermath import check_over, check_told, wait_while_running
+from tests.production.outages.outage import AWAY_S, away, check_accepted, check_after, check_over, check_told
 from tests.production.outages.steady import Steady
-from tests.production.outages.taking import AWAY_S, Guests, away, check_accepted, check_after
+from tests.production.outages.test_parts import Guests, wait_while_running
 from tests.programs import Keys
 from tests.rtmpweb import processes
 from tests.server_process import wait_for

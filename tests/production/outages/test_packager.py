@@ -15,16 +15,16 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import httpx
 import pytest
 
-from tests.background import accepts
+from tests.background import accepts, start_all
 from tests.hls.mp4 import read_fragments
 from tests.hls.playlist import read
 from tests.production.broadcast import on_air
-from tests.production.installation import Production, start_all
-from tests.production.outages.taking import ANSWER_S, SEEN_S, away, hanging
+from tests.production.installation import Production
+from tests.production.outages.outage import ANSWER_S, SEEN_S, away, hanging
 from tests.production.parts import Packager
 from tests.production.test_form import taken
-from tests.production.waits import waited_s
 from tests.programs import Keys
+from tests.rtmpweb.processes import waited_s
 from tests.server_process import wait_for
 
 pytestmark = [

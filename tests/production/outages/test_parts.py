@@ -5,35 +5,42 @@ of them is lost or late, but by the node itself; and pages find back.
 import os
 import signal
 import time
-from typing import Any
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from typing import Any, Self
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.services.refusals import REASONS
+from tests.production.broadcast import on_air
 from tests.production.installation import Production
-from tests.production.outages import aftermath
-from tests.production.outages.aftermath import check_over, check_told, open_wall, wait_while_running
-from tests.production.outages.steady import LATE_MS, Steady
-from tests.production.outages.taking import (
+from tests.production.outages.outage import (
     ANSWER_S,
-    NOT_CONNECTED,
+    CLIENT_ENDS,
     SEEN_S,
     STREAMS,
     UNCHECKED,
     UNRENEWED_S,
     WRITTEN_S,
     Encoder,
-    Guests,
+    Outage,
     away,
     check_accepted,
     check_after,
-    failed_over,
+    check_events,
+    check_over,
+    check_told,
+    frames,
     hanging,
-    publish,
+    open_wall,
     refusal,
-    wait_seen,
+    samples,
+    taken,
 )
+from tests.production.outages.steady import LATE_MS, Steady
+from tests.production.settings import LONG
 from tests.programs import Keys
 from tests.server_process import wait_for
 from tests.tools import require_tool
@@ -43,6 +50,81 @@ pytestmark = [
     pytest.mark.measures_time,
     pytest.mark.timeout(180),
 ]
+
+KICKED_S = 10.0
+NOT_CONNECTED = "NetConnection.Connect.Failed"
+
+
+class Guests:
+    """Two more publishers: one leaves while a part is away, one is kicked after the outage."""
+
+    def __init__(self, production: Production, keys: Keys) -> None:
+        self._production = production
+        self._stays = ExitStack()
+        self._leaving = ExitStack()
+        self._show = self._stays.enter_context(on_air(production.rtmp, keys["kicked"]))
+        self._leaving.enter_context(on_air(production.rtmp, keys["leaving"]))
+        self._leaves_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.close()
+        self._stays.close()
+
+    def leave(self) -> None:
+        self._leaves_at = time.time()
+        self._leaving.close()
+
+    def check(self, outage: Outage) -> None:
+        """The end in the outage is on record with its time, and the other publisher can be kicked."""
+        production = self._production
+        left = production.wait_for_end("live/leaving", timeout_s=WRITTEN_S)
+        assert left["end_reason"] in CLIENT_ENDS
+        # The time has milliseconds.
+        assert self._leaves_at - 0.001 <= datetime.fromisoformat(left["ended_at"]).timestamp() < outage.over
+        check_events(production, [left["id"]])
+        assert not self._show.ended
+        status, answer = production.request("/api/v1/streams/live/kicked/kick", method="POST")
+        assert status == 202, answer
+        wait_for(lambda: self._show.ended, timeout_s=KICKED_S, what="the publisher is disconnected")
+        assert production.wait_for_end("live/kicked", timeout_s=KICKED_S)["end_reason"] == "kicked"
+
+
+def publish(production: Production, key: dict[str, Any]) -> str:
+    """Return the code of the answer to a new publisher."""
+    with Encoder(production) as encoder:
+        return encoder.connect() or encoder.publish(key)
+
+
+def wait_seen(production: Production) -> None:
+    def is_live(name: str) -> bool:
+        status, answer = production.request(f"/api/v1/streams/live/{name}")
+        return bool(status == 200 and answer["state"] == "live")
+
+    wait_for(lambda: all(map(is_live, STREAMS)), timeout_s=SEEN_S, what="all streams are seen")
+
+
+STILL_S = 180.0 if LONG else 60.0
+"""Limit for the time without news of the latest runs, requested or running."""
+LATEST = """
+    SELECT id, trigger, state, error_code, requested_at, started_at, heartbeat_at, ended_at
+    FROM analytics_analyticsrun ORDER BY id DESC LIMIT 5
+"""
+
+
+def wait_while_running(production: Production, query: str, *values: Any, what: str) -> None:
+    """Wait until the query finds something, as long as there is news of the latest runs."""
+    latest: list[tuple[Any, ...]] = []
+    news_at = time.monotonic()
+    while not production.rows(query, *values):
+        former, latest = latest, production.rows(LATEST)
+        if latest != former:
+            news_at = time.monotonic()
+        assert time.monotonic() - news_at < STILL_S, f"no news for {STILL_S} s, and not yet: {what}; {latest}"
+        time.sleep(0.2)
+
 
 STOPPED_S = 0.25
 
@@ -160,6 +242,9 @@ def test_the_run_that_was_asked_for_without_redis_is_repeated(production: Produc
     wait_while_running(production, later, runs[0][0], what="another run is done in its place")
 
 
+ATTEMPTS = "SELECT DISTINCT action, reason FROM ingest_attempt WHERE COALESCE(last_at, at) >= to_timestamp(%s)"
+
+
 def test_postgresql_outage_disturbs_no_stream_and_refuses_new_ones(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
@@ -180,7 +265,7 @@ def test_postgresql_outage_disturbs_no_stream_and_refuses_new_ones(
             check_over(page, "database")
         others.check(outage)
     check_after(production, steady, sessions)
-    attempts = aftermath.refused(production, outage.began)
+    attempts = {(action, reason) for action, reason in production.rows(ATTEMPTS, outage.began)}
     assert ("connect", "database_error") in attempts
     assert {action for action, _ in attempts} == {"connect", "publish"}
     assert {reason for _, reason in attempts} <= {"database_error", "database_slow"}  # Slow, where the machine is.
@@ -212,8 +297,10 @@ def test_read_only_postgresql_disturbs_no_stream_and_marks_no_part_down(
         _status, answer = production.request("/api/v1/system")
         return {item["kind"]: item for item in answer.get("items", ())}
 
+    # As a standby it answers and takes no writes.
+    fail_over, go_back = (partial(production.postgres.restart, standby=is_standby) for is_standby in (True, False))
     with steady.undisturbed("PostgreSQL takes no writes"):
-        with failed_over(production.postgres, for_s=UNRENEWED_S) as outage:
+        with taken(fail_over, go_back, for_s=UNRENEWED_S) as outage:
             what = "the API says that the database takes no writes"
             wait_for(lambda: parts().get("database", {}).get("state") == "degraded", timeout_s=SEEN_S, what=what)
             check_told(production, page, "database", outage.began)
@@ -236,11 +323,12 @@ def test_read_only_postgresql_disturbs_no_stream_and_marks_no_part_down(
 def test_all_that_was_sent_is_counted(production: Production, steady: Steady, sessions: list[str]) -> None:
     """At the end: the sessions' rows and the lake have each frame that the publishers sent."""
     sent = steady.stop()
-    frames = aftermath.frames(production, sessions)
-    assert frames == {name: messages - 2 for name, messages in sent.items()}
+    counted = frames(production, sessions)
+    assert counted == {name: messages - 2 for name, messages in sent.items()}
 
     def in_lake() -> dict[str, int]:
-        rows = [row for row in aftermath.samples(production.folder / "lake").items() if row[0] in sessions]
-        return {seconds[0]["name"]: sum(map(aftermath.sample_frames, seconds)) for _, seconds in rows}
+        found = samples(production.folder / "lake")
+        mine = [seconds for session, seconds in found.items() if session in sessions]
+        return {each[0]["name"]: sum(row["video_frames"] + row["audio_frames"] for row in each) for each in mine}
 
-    wait_for(lambda: in_lake() == frames, timeout_s=WRITTEN_S, what="the lake has as many")
+    wait_for(lambda: in_lake() == counted, timeout_s=WRITTEN_S, what="the lake has as many")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.production.broadcast import on_air
 from tests.production.installation import Production
-from tests.production.outages.taking import UNRENEWED_S, away, hanging
+from tests.production.outages.outage import UNRENEWED_S, away, hanging
 from tests.programs import Keys
 from tests.server_process import wait_for
 
