@@ -1,4 +1,4 @@
-"""What a viewer's program does, in asyncio: a request by HTTP, or a WebSocket, and the FLV that comes of it."""
+"""Viewers' programs in asyncio: they read FLV by an HTTP request or by a WebSocket."""
 
 import asyncio
 import contextlib
@@ -17,25 +17,24 @@ from tests.rtmp_client import NEVER_FULL
 
 
 class Browser:
-    """What viewers by HTTP and by WebSocket have in common. `tags` grow as they come; `closed`: by the server."""
+    """Base class of viewers by HTTP and by WebSocket. `closed`: the server closed the connection."""
 
     def __init__(self, at: int | RtmpServer) -> None:
         self.port = at if isinstance(at, int) else at.bound["http"][0][1]
         self.status = 0
         self.tags: list[Tag] = []
         self.closed = False
-        self._reader_of_tags = TagReader()
+        self._tag_reader = TagReader()
         self._changed = asyncio.Event()
-
-    def _request(self) -> bytes:
-        raise NotImplementedError
+        self._request = b""
+        """The first bytes to send; subclasses set them."""
 
     def _take(self, data: bytes) -> None:
-        raise NotImplementedError
+        """Subclasses read what the server sent."""
 
     async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
-        self.writer.write(self._request())
+        self.writer.write(self._request)
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -78,7 +77,7 @@ class Browser:
 
 
 class Viewer(Browser):
-    """One request by HTTP. `status`, `headers` and `body` grow as they come; `over`: its end was received."""
+    """One HTTP request. `over`: the end of the response was received."""
 
     def __init__(
         self, at: int | RtmpServer, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
@@ -90,9 +89,7 @@ class Viewer(Browser):
         self.body = bytearray()
         self.over = False
         self._h11 = h11.Connection(h11.CLIENT)
-
-    def _request(self) -> bytes:
-        return self._h11.send(self.request) + self._h11.send(h11.EndOfMessage())
+        self._request = (self._h11.send(self.request) or b"") + (self._h11.send(h11.EndOfMessage()) or b"")
 
     def _take(self, data: bytes) -> None:
         if self.over:
@@ -105,7 +102,7 @@ class Viewer(Browser):
             elif isinstance(event, h11.Data):
                 self.body += event.data
                 if self.status == 200 and self.headers.get("content-type") == "video/x-flv":
-                    self.tags += self._reader_of_tags.feed(bytes(event.data))
+                    self.tags += self._tag_reader.feed(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
                 self.over = True
                 return
@@ -119,67 +116,43 @@ class Viewer(Browser):
 
 
 async def ask(at: int | RtmpServer, target: str, **options: Any) -> Viewer:
-    """A request whose response ends."""
+    """Send a request and read its response to the end."""
     async with Viewer(at, target, **options) as viewer:
         await viewer.wait_closed()
     return viewer
 
 
-async def exchange(port: int, sent: bytes) -> bytes:
-    """What comes back until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(sent)
-        async with asyncio.timeout(5):
-            return await reader.read(-1)
-    finally:
-        writer.close()
-
-
 class SocketViewer(Browser):
-    """A WebSocket: `messages` and the tags in them, or the `status` of a refusal; `close_code` at its end."""
+    """A WebSocket. `status` is 101 or that of a refusal."""
 
     def __init__(self, at: int | RtmpServer, target: str, *, origin: str = "") -> None:
         super().__init__(at)
-        self.target, self.origin = target, origin
         self.refusal = bytearray()
-        self.messages: list[bytes] = []
         self.close_code: int | None = None
         self.ws = WSConnection(ConnectionType.CLIENT)
-        self._message = bytearray()
-
-    def _request(self) -> bytes:
-        extra = [(b"Origin", self.origin.encode())] if self.origin else []
-        return self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra))
+        headers = [(b"Origin", origin.encode())] if origin else []
+        self._request = self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=target, extra_headers=headers))
 
     def _take(self, data: bytes) -> None:
         self.ws.receive_data(data)
         for event in self.ws.events():
-            self._take_event(event)
-
-    def _take_event(self, event: object) -> None:
-        if isinstance(event, AcceptConnection):
-            self.status = 101
-        elif isinstance(event, RejectConnection):
-            self.status = event.status_code
-        elif isinstance(event, RejectData):
-            self.refusal += event.data
-        elif isinstance(event, BytesMessage):
-            self._message += event.data
-            if event.message_finished:
-                message = bytes(self._message)
-                self._message.clear()
-                self.messages.append(message)
-                self.tags += self._reader_of_tags.feed(message)
-        elif isinstance(event, CloseConnection):
-            self.close_code = int(event.code)
-            if self.ws.state is ConnectionState.REMOTE_CLOSING:
-                self.writer.write(self.ws.send(event.response()))
+            if isinstance(event, AcceptConnection):
+                self.status = 101
+            elif isinstance(event, RejectConnection):
+                self.status = event.status_code
+            elif isinstance(event, RejectData):
+                self.refusal += event.data
+            elif isinstance(event, BytesMessage):
+                self.tags += self._tag_reader.feed(bytes(event.data))
+            elif isinstance(event, CloseConnection):
+                self.close_code = int(event.code)
+                if self.ws.state is ConnectionState.REMOTE_CLOSING:
+                    self.writer.write(self.ws.send(event.response()))
 
 
 @contextlib.asynccontextmanager
 async def both(at: int | RtmpServer, target: str, tags: int = 0) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
-    """One viewer by HTTP and one by WebSocket of the same stream, which have been accepted and sent so many tags."""
+    """A viewer by HTTP and one by WebSocket, after both were accepted and have received so many tags."""
     async with Viewer(at, target) as by_http, SocketViewer(at, target) as by_socket:
         for viewer in (by_http, by_socket):
             await viewer.wait_accepted()

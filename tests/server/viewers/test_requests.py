@@ -17,7 +17,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import publishing
 from tests.server.conftest import Serve
 from tests.server.media import key_frame
-from tests.server.viewers.browser import SocketViewer, Viewer, ask, exchange
+from tests.server.viewers.browser import SocketViewer, Viewer, ask
 from tests.server.viewers.conftest import PAGE
 from tests.server.waiting import becomes, set_deadlines
 
@@ -27,6 +27,17 @@ UPGRADE = (
     "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+
+
+async def exchange(port: int, sent: bytes) -> bytes:
+    """Return the server's answer, up to its close."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(sent)
+        async with asyncio.timeout(5):
+            return await reader.read(-1)
+    finally:
+        writer.close()
 
 
 @pytest.mark.parametrize(
