@@ -1,4 +1,4 @@
-"""Headless Chromium on a server that a test (or the script of the documentation's pictures) has started."""
+"""Headless Chromium on a server that a test, or the script of the documentation's pictures, has started."""
 
 import contextlib
 import json
@@ -14,22 +14,23 @@ from tests.server_process import ServerProcess
 from tests.tools import find_tool, require_tool
 
 BROWSERS = ("chromium-headless-shell", "chromium")
-"""The first that is there: to draw the same, the first takes a third of the processor's time."""
-
+"""In order of preference: the first needs a third of the processor's time to draw the same."""
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-
 PATIENCE_MS = 15_000
-"""How long a page's content is waited for on a busy machine, where a test names no time of its own."""
+"""The default time to wait for a page's content: the machine may be busy."""
 
-FURNISH = """
-import json
-from tests.dashboard.house import furnish
-print("HOUSE", json.dumps(furnish()))
-"""
+FURNISH = "import json; from tests.dashboard.house import furnish; print('HOUSE', json.dumps(furnish()))"
+
+DRAWN = """figure => {
+  const canvas = figure.querySelector("canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return data.some((value, index) => index % 4 === 3 && value > 0);
+}"""
+"""True if a chart has drawn anything."""
 
 
 def furnished(server: ServerProcess) -> dict[str, Any]:
-    """Puts in what a used installation has (`tests.dashboard.house`): the ids that paths of pages name."""
+    """Seed the data of a used installation (`tests.dashboard.house`); return the ids in the paths of its pages."""
     said = server.manage("shell", "--no-imports", "-c", FURNISH).splitlines()
     (line,) = [line for line in said if line.startswith("HOUSE")]
     ids: dict[str, Any] = json.loads(line.partition(" ")[2])
@@ -38,21 +39,18 @@ def furnished(server: ServerProcess) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """The machine's own Chromium; the calling test is skipped by name where there is none."""
+    """Start the machine's own Chromium, in UTC whatever the machine's time zone is. Raises SkipTest without one."""
     expect.set_options(timeout=PATIENCE_MS)
     program = require_tool(next(filter(find_tool, BROWSERS), BROWSERS[0]))
     with sync_playwright() as playwright:
-        # In UTC, whatever the machine's zone is: a test that is about another says so.
         browser = playwright.chromium.launch(executable_path=program, args=OPTIONS, env={**os.environ, "TZ": "UTC"})
-        try:
+        with contextlib.closing(browser):
             yield browser
-        finally:
-            browser.close()
 
 
 @contextlib.contextmanager
 def quiet(context: BrowserContext, but: str = "\0") -> Iterator[Page]:
-    """A page that fails on any error of its scripts, or of what its policy forbids. `but`: in those that may be."""
+    """Open a page that must have no errors of scripts or of its policy, except those that contain `but`."""
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
@@ -66,23 +64,15 @@ def quiet(context: BrowserContext, but: str = "\0") -> Iterator[Page]:
     assert not unexpected, unexpected
 
 
-DRAWN = """figure => {
-  const canvas = figure.querySelector("canvas");
-  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  return data.some((value, index) => index % 4 === 3 && value > 0);
-}"""
-"""Whether a chart has drawn anything."""
-
-
 def saved(page: Page, link: Locator, timeout_ms: float | None = None) -> bytes:
-    """What a click has the browser download. `timeout_ms`: None is the browser's own."""
+    """Click a link and return the downloaded file."""
     with page.expect_download(timeout=timeout_ms) as downloading:
         link.click(timeout=timeout_ms)
     return Path(downloading.value.path()).read_bytes()
 
 
 def log_in(page: Page, server: ServerProcess) -> None:
-    """As the administrator that the server's first start made and named; leads to the wall."""
+    """Log in as the administrator that the server's first start made; this leads to the wall."""
     (password,) = re.findall(r"Password: (\S+)", server.first_start)
     log_in_as(page, server.http, "admin", password)
 

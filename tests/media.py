@@ -12,14 +12,29 @@ import imageio_ffmpeg
 
 @dataclass(frozen=True)
 class Packet:
-    """One coded packet as a demuxer gives it: 'audio' or 'video', whether it is a keyframe, its bytes, and which of its
-    kind's tracks it is of.
-    """
+    """One coded packet as a demuxer gives it."""
 
     kind: str
+    """'audio' or 'video'."""
     is_keyframe: bool
     data: bytes
     track: int = 0
+    """Its number among the tracks of its kind."""
+
+
+TONE = ("-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000")
+
+
+def pattern(size: str, rate: str | int = 30) -> tuple[str, ...]:
+    """An input of FFmpeg: a picture that moves."""
+    return ("-f", "lavfi", "-i", f"testsrc2=size={size}:rate={rate}")
+
+
+def encode(path: Path, *options: str, executable: str = "ffmpeg") -> Path:
+    """Write an FLV by FFmpeg. `options`: its inputs, encoders and length."""
+    command = [executable, "-nostdin", "-v", "error", "-y", *options, "-f", "flv", str(path)]
+    subprocess.run(command, check=True, timeout=120)
+    return path
 
 
 def make_clip(
@@ -27,13 +42,10 @@ def make_clip(
 ) -> Path:
     """An FLV with H.264 (constant bitrate, a keyframe every `gop` frames) and AAC of 128 kbit/s."""
     rate = f"{video_kbps}k"
-    pattern, tone = f"testsrc2=size={size}:rate={fps}", "sine=frequency=440:sample_rate=48000"
-    options = f"-c:v libx264 -preset ultrafast -tune zerolatency -pix_fmt yuv420p -g {gop} -keyint_min {gop}"
-    options += f" -sc_threshold 0 -b:v {rate} -minrate {rate} -maxrate {rate} -bufsize {rate}"
-    options += f" -x264-params nal-hrd=cbr -c:a aac -b:a 128k -ac 2 -t {seconds} -f flv"
-    inputs = ["-f", "lavfi", "-i", pattern, "-f", "lavfi", "-i", tone]
-    subprocess.run(["ffmpeg", "-v", "error", "-y", *inputs, *options.split(), str(path)], check=True, timeout=120)
-    return path
+    video = f"-c:v libx264 -preset ultrafast -tune zerolatency -pix_fmt yuv420p -g {gop} -keyint_min {gop}"
+    video += f" -sc_threshold 0 -b:v {rate} -minrate {rate} -maxrate {rate} -bufsize {rate}"
+    video += f" -x264-params nal-hrd=cbr -c:a aac -b:a 128k -ac 2 -t {seconds}"
+    return encode(path, *pattern(size, fps), *TONE, *video.split())
 
 
 ENCODERS = {
@@ -48,30 +60,27 @@ ENCODERS = {
     "ac3": "ac3",
     "eac3": "eac3",
 }
-"""{codec: its encoder, with what makes it fast, or its packets short}"""
+"""{codec: its encoder, with options that make it fast, or its packets short}"""
 
 
 def make_enhanced_clip(
     path: Path, video: Sequence[str], audio: Sequence[str], *, seconds: float, size: str = "640x360"
 ) -> Path:
-    """An FLV as Enhanced RTMP has it, with a track for each codec and a keyframe of all each second, by the FFmpeg that
-    imageio-ffmpeg brings.
-    """
-    options = ["-f", "lavfi", "-i", f"testsrc2=size={size}:rate=30"]
-    options += ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"]
+    """An FLV of Enhanced RTMP with a track for each codec and a keyframe of all each second, by imageio's FFmpeg."""
+    options = [*pattern(size), *TONE]
     for source, (kind, codecs) in enumerate((("v", video), ("a", audio))):
         for number, codec in enumerate(codecs):
             options += ["-map", str(source), f"-c:{kind}:{number}"]
             options += ENCODERS[codec].format(track=f"{kind}:{number}").split()
-    options += ["-pix_fmt", "yuv420p", "-g", "30", "-t", str(seconds), "-f", "flv"]
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *options, str(path)]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
-    return path
+    options += ["-pix_fmt", "yuv420p", "-g", "30", "-t", str(seconds)]
+    return encode(path, *options, executable=imageio_ffmpeg.get_ffmpeg_exe())
 
 
 def read_packets(source: str, *, limit: int | None = None, timeout_s: float = 30) -> list[Packet]:
-    """The packets of a file or URL in the order of the container, at most `limit` of them. One that the end of the file
-    cuts does not count: players write such when they are ended. PyAV (18) ends where a stream of data is found late.
+    """Return the packets of a file or URL in the container's order, at most `limit`.
+
+    A packet that the file's end cuts is left out: players write such when they are ended. PyAV 18 raises IndexError
+    when it finds a stream of data late.
     """
     found: list[Packet] = []
     with av.open(source, timeout=timeout_s) as container, suppress(IndexError):
@@ -91,17 +100,13 @@ def of_kind(packets: list[Packet], kind: str, track: int = 0) -> list[bytes]:
 
 
 def is_run_of(part: list[bytes], whole: list[bytes]) -> int:
-    """Where `part` stands in `whole` as an unbroken run, or -1."""
-    if not part:
-        return -1
-    for start in range(len(whole) - len(part) + 1):
-        if whole[start] == part[0] and whole[start : start + len(part)] == part:
-            return start
-    return -1
+    """Return the index in `whole` at which `part` stands as an unbroken run, or -1."""
+    starts = range(len(whole) - len(part) + 1) if part else ()
+    return next((at for at in starts if whole[at] == part[0] and whole[at : at + len(part)] == part), -1)
 
 
 def assert_begins(received: list[Packet], sent: list[Packet], *, least: int = 60, who: str = "") -> None:
-    """More than `least` packets of pictures, and of sound, came as they were sent, from the first on."""
+    """Assert that more than `least` packets of each kind came as they were sent, from the first on."""
     for kind in ("video", "audio"):
         packets = of_kind(received, kind)
         assert len(packets) > least, (who, kind)

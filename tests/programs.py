@@ -1,18 +1,19 @@
-"""Encoders and players in common use: how each is told what to publish, and where to put what it plays.
+"""Encoders and players in common use: their command lines, and how tests publish with them.
 
-On a busy machine, who is refused as the database did not answer in time comes again, as encoders do.
+On a busy machine the server refuses clients whose database look-up took too long. Such clients try again here, as
+encoders do.
 """
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from signal import SIGINT, SIGTERM, Signals
 from typing import Any
 
 import av
@@ -21,39 +22,54 @@ import imageio_ffmpeg
 from ingest.rtmp import events
 from tests.rtmp_client import Refused, RtmpClient, is_passing
 from tests.server_process import ROOT, ServerProcess, program, wait_for
-from tests.tools import NOBODY
+from tests.tools import VLC_USER
 
-Keys = dict[str, dict[str, Any]]
-"""{stream of the application `live`: what `streamkey create` says of it}"""
-
-# --- Encoders ---
+Key = dict[str, Any]
+"""A stream's key as `streamkey create` prints it."""
+Keys = dict[str, Key]
+"""{stream of the application `live`: its key}"""
 
 
 @dataclass(frozen=True)
-class Publisher:
-    publish: Callable[[Path, str], None]
-    """(clip, URL): sends the clip's packets as they are, at their pace, until its end."""
+class Client:
+    """An encoder or a player."""
+
+    command: Callable[[str, Path], list[str]]
+    """(URL, FLV file to send or to write) -> arguments."""
     tools: tuple[str, ...] = ()
-    """What it needs (`tests/tools.py`); none: it comes with the Python packages."""
+    """The tools (`tests/tools.py`) that it needs; those of the Python packages are always there."""
+    end: Signals | None = None
+    """The signal that ends a player. None: it ends after four seconds of media."""
+    to_output: bool = False
+    """True if a player writes to its standard output. Only VLC does, which must not be root."""
 
 
-def by_ffmpeg(executable: str) -> Callable[[Path, str], None]:
-    options = ["-map", "0", "-c", "copy", "-f", "flv"]
+# --- Encoders: they send the packets of a clip unchanged, at their pace, to its end ---
 
-    def publish(clip: Path, url: str) -> None:
-        subprocess.run([executable, "-v", "error", "-re", "-i", str(clip), *options, url], check=True, timeout=60)
+FFMPEG = {"ffmpeg-debian": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
+GST = ("gst-launch-1.0",)
+GSTREAMER = (*GST, "flvdemux", "flvmux")
+LOOPED = ("-stream_loop", "-1")
 
-    return publish
+
+def publishing(clip: Path, url: str, *options: str, executable: str = "ffmpeg") -> list[str]:
+    """FFmpeg's command. `options`: those of its input."""
+    source = [executable, "-nostdin", "-v", "error", "-re", *options, "-i", str(clip)]
+    return [*source, "-map", "0", "-c", "copy", "-f", "flv", url]
 
 
-def by_pyav(clip: Path, url: str) -> None:
-    subprocess.run([sys.executable, "-m", "tests.programs", str(clip), url], check=True, timeout=60, cwd=ROOT)
+def gstreamer_publishing(url: str, clip: Path, sink: str) -> list[str]:
+    """`sink`: the element that publishes, with its properties."""
+    pipeline = f"filesrc location={clip} ! flvdemux name=in  flvmux name=out streamable=true ! {sink} location={url}"
+    for kind in ("video", "audio"):
+        pipeline += f"  in.{kind} ! queue ! clocksync ! out.{kind}"
+    return ["gst-launch-1.0", "-q", *pipeline.split()]
 
 
 def remux(clip: str, url: str) -> None:
-    """PyAV as an encoder, at the clip's pace: `python -m tests.programs CLIP URL`.
+    """PyAV as an encoder: `python -m tests.programs CLIP URL`.
 
-    A process of its own: PyAV holds Python's lock while it opens an output, and nothing else of the process runs then.
+    It has a process of its own, as PyAV holds Python's lock while it opens an output.
     """
     with av.open(clip) as source, av.open(url, "w", format="flv") as target:
         streams = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
@@ -61,110 +77,70 @@ def remux(clip: str, url: str) -> None:
         for packet in source.demux():
             if packet.dts is None:
                 continue
-            ahead = float(packet.dts * packet.time_base) - (time.monotonic() - start)
-            if ahead > 0:
-                time.sleep(ahead)  # The pace of the media itself.
+            ahead_s = float(packet.dts * packet.time_base) - (time.monotonic() - start)
+            time.sleep(max(0.0, ahead_s))  # The pace of the media.
             packet.stream = streams[packet.stream.index]
             target.mux(packet)
 
 
-def by_gstreamer(*sink: str) -> Callable[[Path, str], None]:
-    """`sink`: the element that publishes, with its properties."""
-
-    def publish(clip: Path, url: str) -> None:
-        pipeline = f"filesrc location={clip} ! flvdemux name=in  flvmux name=out streamable=true ! {' '.join(sink)}"
-        pipeline += f" location={url}"
-        for kind in ("video", "audio"):
-            pipeline += f"  in.{kind} ! queue ! clocksync ! out.{kind}"
-        subprocess.run(["gst-launch-1.0", "-q", *pipeline.split()], check=True, timeout=60)
-
-    return publish
-
-
-FFMPEG = {"ffmpeg-debian": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
-GSTREAMER = ("gst-launch-1.0", "flvdemux", "flvmux")
-
 PUBLISHERS = {
-    "ffmpeg-debian": Publisher(by_ffmpeg(FFMPEG["ffmpeg-debian"]), ("ffmpeg",)),
-    "ffmpeg-imageio": Publisher(by_ffmpeg(FFMPEG["ffmpeg-imageio"])),
-    "pyav": Publisher(by_pyav),
-    "rtmp2sink": Publisher(by_gstreamer("rtmp2sink", "chunk-size=4096"), (*GSTREAMER, "rtmp2sink")),
-    "rtmpsink": Publisher(by_gstreamer("rtmpsink"), (*GSTREAMER, "rtmpsink")),
+    "ffmpeg-debian": Client(lambda url, clip: publishing(clip, url), ("ffmpeg",)),
+    "ffmpeg-imageio": Client(lambda url, clip: publishing(clip, url, executable=FFMPEG["ffmpeg-imageio"])),
+    "pyav": Client(lambda url, clip: [sys.executable, "-m", "tests.programs", str(clip), url]),
+    "rtmp2sink": Client(partial(gstreamer_publishing, sink="rtmp2sink chunk-size=4096"), (*GSTREAMER, "rtmp2sink")),
+    "rtmpsink": Client(partial(gstreamer_publishing, sink="rtmpsink"), (*GSTREAMER, "rtmpsink")),
 }
 """FFmpeg sends chunks of the server's size, rtmpsink (librtmp) of 128 bytes."""
 
 
-def key_url(key: dict[str, Any], rtmp: str, form: str = "name") -> str:
-    """`key`: what `streamkey create` says; `rtmp`: rtmp://HOST:PORT. The key is the name, or in the name's query."""
+def publish(name: str, clip: Path, url: str) -> None:
+    """Send a clip to its end. Raises CalledProcessError if the encoder fails, such as when it is refused."""
+    subprocess.run(PUBLISHERS[name].command(url, clip), check=True, timeout=60, cwd=ROOT)
+
+
+def key_url(key: Key, rtmp: str, form: str = "name") -> str:
+    """`rtmp`: rtmp://HOST:PORT. The key is the name, or in the name's query."""
     app, name = key["stream"].split("/", 1)
-    base = f"{rtmp}/{app}"
-    return {"name": f"{base}/{key['key']}", "query": f"{base}/{name}?key={key['key']}"}[form]
-
-
-LOOPED = ("-stream_loop", "-1")
-
-
-def publishing(clip: Path, url: str, *options: str, executable: str = "ffmpeg") -> list[str]:
-    """FFmpeg's command. `options`: those of its input."""
-    return [executable, "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
+    return f"{rtmp}/{app}/{key['key']}" if form == "name" else f"{rtmp}/{app}/{name}?key={key['key']}"
 
 
 # --- Players ---
 
 
-@dataclass(frozen=True)
-class Player:
-    command: Callable[[str, Path], list[str]]
-    """(URL, FLV file to write): its arguments."""
-    end: signal.Signals | None
-    """What ends it; None: it ends by itself, after four seconds of media."""
-    tools: tuple[str, ...] = ()
-    """As a publisher's."""
-    to_output: bool = False
-    """It writes to its standard output, and refuses to be root, so is somebody else who may write no file."""
-
-
-def to_ffmpeg(executable: str) -> Callable[[str, Path], list[str]]:
+def ffmpeg_playing(url: str, out: Path, executable: str = "ffmpeg") -> list[str]:
     options = ["-t", "4", "-map", "0:v", "-map", "0:a", "-c", "copy", "-f", "flv"]
-    return lambda url, out: [executable, "-v", "error", "-i", url, *options, str(out)]
+    return [executable, "-v", "error", "-i", url, *options, str(out)]
 
 
-def to_gstreamer(source: str) -> Callable[[str, Path], list[str]]:
+def gstreamer_playing(url: str, out: Path, source: str) -> list[str]:
     """`source`: the element that plays; {} in it stands for the URL."""
-
-    def command(url: str, out: Path) -> list[str]:
-        element, _, location = source.partition(" ")
-        file = ["filesink", "buffer-mode=unbuffered", f"location={out}"]
-        return ["gst-launch-1.0", "-q", element, location.format(url), "!", *file]
-
-    return command
+    element, _, location = source.partition(" ")
+    sink = ["filesink", "buffer-mode=unbuffered", f"location={out}"]
+    return ["gst-launch-1.0", "-q", element, location.format(url), "!", *sink]
 
 
-def to_vlc(url: str, _out: Path) -> list[str]:
-    return ["cvlc", "-q", "--intf", "dummy", "--demux", "dump", "--demuxdump-file", "-", url, "vlc://quit"]
+VLC = ["cvlc", "-q", "--intf", "dummy", "--demux", "dump", "--demuxdump-file", "-"]
 
 
 PLAYERS = {
-    "ffmpeg": Player(to_ffmpeg("ffmpeg"), None, ("ffmpeg",)),
-    "ffmpeg-imageio": Player(to_ffmpeg(FFMPEG["ffmpeg-imageio"]), None),
-    # It plays until it is told to end, and then closes its file.
-    "rtmpdump": Player(lambda url, out: ["rtmpdump", "-q", "--live", "-r", url, "-o", str(out)],
-                       signal.SIGINT, ("rtmpdump",)),
-    "rtmp2src": Player(to_gstreamer("rtmp2src location={}"), signal.SIGTERM, ("gst-launch-1.0", "rtmp2src")),
-    "rtmpsrc": Player(to_gstreamer("rtmpsrc location={} live=1"), signal.SIGTERM, ("gst-launch-1.0", "rtmpsrc")),
-    "souphttpsrc": Player(to_gstreamer("souphttpsrc location={}"), signal.SIGTERM, ("gst-launch-1.0", "souphttpsrc")),
-    "vlc": Player(to_vlc, signal.SIGTERM, ("cvlc", "avio", "demuxdump"), to_output=True),
-}  # fmt: skip
-"""The programs; PyAV plays too (`tests.media.read_packets`)."""
+    "ffmpeg": Client(ffmpeg_playing, ("ffmpeg",)),
+    "ffmpeg-imageio": Client(partial(ffmpeg_playing, executable=FFMPEG["ffmpeg-imageio"])),
+    "rtmpdump": Client(lambda url, out: ["rtmpdump", "-q", "--live", "-r", url, "-o", str(out)], ("rtmpdump",), SIGINT),
+    "rtmp2src": Client(partial(gstreamer_playing, source="rtmp2src location={}"), (*GST, "rtmp2src"), SIGTERM),
+    "rtmpsrc": Client(partial(gstreamer_playing, source="rtmpsrc location={} live=1"), (*GST, "rtmpsrc"), SIGTERM),
+    "souphttpsrc": Client(partial(gstreamer_playing, source="souphttpsrc location={}"), (*GST, "souphttpsrc"), SIGTERM),
+    "vlc": Client(lambda url, _: [*VLC, url, "vlc://quit"], ("cvlc", "avio", "demuxdump"), SIGTERM, to_output=True),
+}
+"""PyAV plays too (`tests.media.read_packets`)."""
 
 
 @contextmanager
 def playing(name: str, url: str, out: Path) -> Iterator[Callable[[], None]]:
-    """The player runs while the block does. What is yielded waits for its own end, or brings it about."""
+    """Run a player during the block. The yielded function waits for its end, or brings it about."""
     player = PLAYERS[name]
     with ExitStack() as stack:
         file = stack.enter_context(out.open("wb")) if player.to_output else None
-        user = NOBODY if player.to_output and os.geteuid() == 0 else None
+        user = VLC_USER if player.to_output else None
         process = stack.enter_context(program(*player.command(url, out), output=file, user=user))
 
         def finish() -> None:
@@ -179,21 +155,24 @@ def playing(name: str, url: str, out: Path) -> Iterator[Callable[[], None]]:
 # --- On a busy machine ---
 
 REASON = "database_slow"
-"""See `is_passing`. Counted of all: where an encoder only connects, its stream is not known."""
+"""The reason of such refusals. Their count is of all streams, as an encoder may be refused before it names one."""
 TRIES = 5
-UNPUBLISHED = "NetStream.Unpublish.Success"
-
 ADMITTED_S = 20.0
 AGAIN_S = 0.5
-"""What encoders wait after a refusal."""
+"""Encoders wait so long after a refusal."""
 
 
 @contextmanager
 def on_air(
-    server: ServerProcess, key: dict[str, Any], clip: Path, executable: str = "ffmpeg"
+    server: ServerProcess, key: Key, clip: Path, *options: str, executable: str = "ffmpeg", url: str = ""
 ) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
-    """FFmpeg while it publishes the clip again and again, and the stream's snapshot when it was first live."""
-    path, command = key["stream"], publishing(clip, key_url(key, server.rtmp), *LOOPED, executable=executable)
+    """Publish the clip again and again by FFmpeg; yields its process and the stream's snapshot when it was first live.
+
+    `options`: those of FFmpeg's output.
+    """
+    path = key["stream"]
+    command = publishing(clip, url or key_url(key, server.rtmp), *LOOPED, executable=executable)
+    command[-1:-1] = options
     with ExitStack() as stack:
         known = server.count_attempts(REASON)
         started = [stack.enter_context(program(*command))]
@@ -213,32 +192,26 @@ def on_air(
 
 
 def publish_whole(
-    server: ServerProcess,
-    key: dict[str, Any],
-    clip: Path,
-    publisher: str = "ffmpeg-debian",
-    *,
-    form: str = "name",
-    rtmp: str = "",
+    server: ServerProcess, key: Key, clip: Path, publisher: str = "ffmpeg-debian", *, url: str = ""
 ) -> None:
-    """To the clip's end, by one of `PUBLISHERS`. `rtmp`: to a proxy before the server."""
+    """Publish to the clip's end, by one of `PUBLISHERS`."""
     known = server.count_attempts(REASON)
     for _ in range(TRIES):
         try:
-            return PUBLISHERS[publisher].publish(clip, key_url(key, rtmp or server.rtmp, form))
+            return publish(publisher, clip, url or key_url(key, server.rtmp))
         except subprocess.CalledProcessError:
             known = wait_refused(server, known)
     raise AssertionError(f"refused {TRIES} times: {REASON}")
 
 
 def wait_refused(server: ServerProcess, known: int) -> int:
-    """Until more than `known` were; returns how many."""
+    """Wait until more than `known` clients were refused for `REASON`; return the count."""
 
-    def more() -> int | None:
-        count = server.count_attempts(REASON)
-        return count if count > known else None
+    def count() -> int | None:
+        found = server.count_attempts(REASON)
+        return found if found > known else None
 
-    return wait_for(more, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
+    return wait_for(count, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
 
 
 @asynccontextmanager
@@ -250,9 +223,7 @@ async def admitted(
     listener: Callable[[events.Event], None] = lambda _event: None,
     **properties: Any,
 ) -> AsyncIterator[tuple[RtmpClient, int]]:
-    """A client that has what it asked for, and its message stream, until the block ends. It comes back while the
-    database is slow. `properties`: of its `connect`. Raises Refused.
-    """
+    """Our client, and the message stream that `ask` returned. `properties`: of its `connect`. Raises Refused."""
     ends_at = time.monotonic() + ADMITTED_S
     while True:
         async with RtmpClient(port=port, timeout_s=ADMITTED_S) as client:
@@ -270,15 +241,13 @@ async def admitted(
 
 
 @asynccontextmanager
-async def own_client(
-    server: ServerProcess, key: dict[str, Any], **properties: Any
-) -> AsyncIterator[tuple[RtmpClient, int]]:
-    """Ours, which publishes to `live` until the block ends, and its message stream. `properties`: of its `connect`."""
+async def own_client(server: ServerProcess, key: Key, **properties: Any) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """Our client while it publishes to `live`, and its message stream. `properties`: of its `connect`."""
     asked = admitted(server.rtmp_port, lambda client: client.publish(key["key"]), **properties)
-    async with asked as (connection, stream_id):
-        yield connection, stream_id
-        await connection.delete_stream(stream_id)
-        await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
+    async with asked as (client, stream_id):
+        yield client, stream_id
+        await client.delete_stream(stream_id)
+        await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Unpublish.Success")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ sparklines begin with; and what it is told, by any changes of any nodes: merged 
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
@@ -17,19 +17,101 @@ from hypothesis import strategies as some
 from dashboard import consumers
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import silences
-from dashboard.streams.queries import by_stream
+from dashboard.streams.queries import Now, by_stream
+from dashboard.streams.snapshots import wall_text
 from ingest import pages
-from ingest.contracts import StreamSnapshot
-from ingest.live_store import get_livestore
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.live_store import LiveView, get_livestore
 from ingest.models import Stream
-from ingest.pages import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
+from ingest.pages import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, Drop, WallFeed, card
 from ingest.services.audit import Actor
+from tests import snapshots
 from tests.dashboard.conftest import make_session, make_stream, put_node, snapshot
 from tests.dashboard.sockets import groups, opened, put, said, sample, tick
 from tests.loops import run
-from tests.wallfeed import Node, issue, made, picture
+from tests.snapshots import figures, issue
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+# --- Made-up nodes, whose reports to the wall are written by the server's own code ---
+
+MEDIA = {
+    "video_codec": "H.264",
+    "video_codec_string": "avc1.64001f",
+    "width": 1280,
+    "height": 720,
+    "profile": "High",
+    "level": "3.1",
+    "audio_codec": "AAC",
+    "audio_codec_string": "mp4a.40.2",
+    "sample_rate": 48000,
+    "channels": 2,
+}
+
+
+def made(stream: int, name: str = "", **fields: Any) -> StreamSnapshot:
+    own = {
+        "name": name or f"cam-{stream}",
+        "players": stream % 40,
+        "session_id": f"00000000-0000-4000-8000-{stream:012d}",
+        "since": time.time() - 1000 - stream,
+        "media": MEDIA,
+        "thumbnail": None,
+    }
+    return snapshots.snapshot(stream, **(own | fields))
+
+
+class Node:
+    """A node, its streams, and its reports to the wall."""
+
+    def __init__(self, name: str = "n1") -> None:
+        self.name = name
+        self.streams: dict[int, StreamSnapshot] = {}
+        self.shown: dict[int, StreamSnapshot] = {}
+        self.shown_at: float | None = None
+        self.feed = WallFeed()
+        self.fields: dict[str, Any] = {}
+        self.dropped: list[Drop] = []
+        """Drops since the last tick."""
+
+    def put(self, *snapshots: StreamSnapshot) -> None:
+        self.streams |= {each["id"]: each | {"node": self.name} for each in snapshots}
+
+    def figures(self, at: float) -> NodeFigures:
+        own = {
+            "streams": len(self.streams),
+            "publishers": len(self.streams),
+            "players": sum(each["players"] for each in self.streams.values()),
+        }
+        return figures(self.name, at, **(own | self.fields))
+
+    async def tick(self, at: float) -> dict[str, Any]:
+        """Return the node's message to the channel layer."""
+        former, self.shown = self.shown, dict(self.streams)
+        dropped, self.dropped = self.dropped, []
+        prior, self.shown_at = self.shown_at, at
+        return pages.update(
+            self.name,
+            at=at,
+            prior=prior,
+            nodes=[self.figures(at)],
+            streams=await self.feed.changes(former, self.shown),
+            gone=[stream for stream in former if stream not in self.shown],
+            drops=dropped,
+        )
+
+
+async def picture(nodes: Iterable[Node], drops: Sequence[Drop] = ()) -> str:
+    """Return the wall's snapshot of the last reports of these nodes."""
+    view = LiveView(
+        [node.figures(node.shown_at or 0.0) for node in nodes],
+        [stream for node in nodes for stream in node.shown.values()],
+    )
+    known = [{"id": each["id"], "app": each["app"], "name": each["name"], "state": "offline"} for each in view.streams]
+    return await wall_text(Now.of(view), known, {}, drops)
+
+
+# --- The wall's WebSocket ---
 
 
 async def heard(page: WebsocketCommunicator, text: str) -> bool:

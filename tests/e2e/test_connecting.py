@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.media import of_kind, read_packets
-from tests.programs import FFMPEG, GSTREAMER, LOOPED, Keys, by_ffmpeg, by_gstreamer, key_url, publishing
+from tests.programs import FFMPEG, GSTREAMER, LOOPED, Keys, gstreamer_publishing, key_url, publish, publishing
 from tests.server_process import ServerProcess, wait_for
 from tests.tools import require_tool
 
@@ -132,15 +132,15 @@ def refused(server: ServerProcess, clip: Path, who: str = "") -> str:
 
 @pytest.mark.parametrize("which", FFMPEG)
 def test_ffmpeg_logs_in(server: ServerProcess, login: dict[str, Any], short_clip: Path, which: str) -> None:
-    by_ffmpeg(FFMPEG[which])(short_clip, with_user(server, f"{USER}:{login['password']}@"))
+    publish(which, short_clip, with_user(server, f"{USER}:{login['password']}@"))
     published(server, short_clip, login)
 
 
 def test_gstreamer_logs_in(server: ServerProcess, login: dict[str, Any], short_clip: Path) -> None:
     for tool in (*GSTREAMER, "rtmp2sink"):
         require_tool(tool)
-    sink = ("rtmp2sink", "authmod=adobe", f"username={USER}", f"password={login['password']}")
-    by_gstreamer(*sink)(short_clip, f"{server.rtmp}/studio/van")
+    sink = f"rtmp2sink authmod=adobe username={USER} password={login['password']}"
+    subprocess.run(gstreamer_publishing(f"{server.rtmp}/studio/van", short_clip, sink), check=True, timeout=60)
     published(server, short_clip, login)
 
 

@@ -1,6 +1,5 @@
 """Players in common use play by HLS to the end of what an encoder sent: all of it, in step."""
 
-import os
 import re
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from tests.e2e.watching import LATE, watching
 from tests.media import make_clip, make_enhanced_clip
 from tests.programs import FFMPEG, publish_whole
 from tests.server_process import ServerProcess, program, wait_for
-from tests.tools import NOBODY, find_tool, require_tool
+from tests.tools import VLC_USER, find_tool, require_tool
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(180)]
 
@@ -168,14 +167,18 @@ def rounds(
             for by, player in players.items():
                 out = files[name, by] = folder / f"{name}-{by}"
                 output = None if player.writes else stack.enter_context(out.open("wb"))
-                user = NOBODY if not player.is_root and os.geteuid() == 0 else None
+                user = None if player.is_root else VLC_USER
                 command = player.command(url, name, out)
                 programs[name, by] = stack.enter_context(program(*command, output=output, user=user))
         shown = {}
         for name, watched in pages.items():
             watched.wait_state("ended", timeout_s=60)
             errors = watched.errors(before=sent[name].result(60))
-            shown[name] = {"watched_s": watched.furthest_s, "errors": errors, "asked": watched.asked}
+            shown[name] = {
+                "watched_s": watched.page.evaluate("window.furthest"),
+                "errors": errors,
+                "asked": watched.asked,
+            }
             assert watched.faults == []
         codes = {at: wait_end(each) for at, each in programs.items()}
     return Rounds(clips, codes, files, shown)

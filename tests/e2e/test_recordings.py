@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import chromium, log_in, quiet
 from tests.e2e.test_flv import status_of
 from tests.media import Packet, assert_begins, is_run_of, of_kind, read_packets
-from tests.programs import on_air, publish_whole, to_gstreamer
+from tests.programs import gstreamer_playing, on_air, publish_whole
 from tests.rtmpweb.processes import held
 from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
@@ -198,7 +198,7 @@ def test_rtmpsrc_plays_and_begins_again(server: ServerProcess, short_clip: Path,
     server.manage("application", "set", "films", "--play-recordings", "as_live")
     server.manage("recording", "add", "films/filmed", str(short_clip))
     out = tmp_path / "again.flv"
-    with program(*to_gstreamer("rtmpsrc location={}")(f"{server.rtmp}/films/filmed", out)):
+    with program(*gstreamer_playing(f"{server.rtmp}/films/filmed", out, "rtmpsrc location={}")):
         size = short_clip.stat().st_size
         wait_for(lambda: out.exists() and out.stat().st_size > 2 * size, timeout_s=20, what="it plays")
     once = tmp_path / "once.flv"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ingest.telemetry import request_flush
-from tests.programs import PUBLISHERS, Keys, publish_whole
+from tests.programs import Keys, key_url, publish, publish_whole
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import ServerProcess, wait_for
 
@@ -42,10 +42,10 @@ def holders(folder: Path, secret: str) -> list[Path]:
 def test_stream_keys_are_in_no_file_log_or_api_answer(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
     key = keys["secret"]
     for form in ("name", "query"):
-        publish_whole(server, key, short_clip, form=form)
+        publish_whole(server, key, short_clip, url=key_url(key, server.rtmp, form))
         server.wait_for_state("live/secret", "offline")
     with pytest.raises(subprocess.CalledProcessError):
-        PUBLISHERS["ffmpeg-debian"].publish(short_clip, f"{server.rtmp}/live/{WRONG}")
+        publish("ffmpeg-debian", short_clip, f"{server.rtmp}/live/{WRONG}")
     command = ["ffmpeg", "-v", "error", "-i", f"{server.rtmp}/live?key={key['key']}/x", "-f", "null", "-"]
     subprocess.run(command, timeout=10, capture_output=True, check=False)
     assert request_flush(server.folder / "lake", wait_s=20)

@@ -28,7 +28,7 @@ from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
 from tests.programs import PLAYERS
 from tests.rtmp_client import RtmpClient
-from tests.tools import NOBODY, require_tool
+from tests.tools import VLC_USER, require_tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -239,7 +239,7 @@ async def test_vlc_plays_to_the_end(url: str, clip: Path, out: Path) -> None:
     for tool in ("cvlc", "avio", "demuxdump"):
         require_tool(tool)
     command = PLAYERS["vlc"].command(f"{url}/film", out)
-    assert await run(*command, user=NOBODY if os.geteuid() == 0 else None, output=out) == 0
+    assert await run(*command, user=VLC_USER, output=out) == 0
     assert same(await packets(out), await packets(clip))
 
 

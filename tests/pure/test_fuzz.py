@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from tests.fuzz.targets import PLANTED, TARGETS
-from tests.tools import MISSING
 
 RUNS = 1000
 
@@ -32,7 +31,7 @@ def test_targets_take_seeds_and_damaged_seeds_without_a_fault(name: str) -> None
 def test_a_short_run_finds_the_planted_fault_and_nothing_else(tmp_path: Path) -> None:
     """In a process of its own, as libFuzzer ends it."""
     if find_spec("atheris") is None:
-        pytest.skip(f"{MISSING}atheris (PyPI, for Linux on x86-64 and Python up to 3.13)")
+        pytest.skip("needs atheris (PyPI, for Linux on x86-64 and Python up to 3.13)")
     run = [sys.executable, "-m", "tests.fuzz", *TARGETS, "planted", "--corpus", str(tmp_path), "--runs", str(RUNS)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     for name in TARGETS:

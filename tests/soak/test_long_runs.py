@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.background import ROOT
-from tests.e2e.night import HEALTHY, at_night
+from tests.e2e.test_two_am import HEALTHY, at_night
 from tests.fuzz.targets import TARGETS
 from tests.production.test_kills import kill_nodes
 from tests.production.test_reconnecting import reconnect

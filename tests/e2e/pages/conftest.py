@@ -1,4 +1,4 @@
-"""One Chromium and one log-in for the tests of pages. It ends before others begin, which run event loops themselves."""
+"""One Chromium and one log-in for the tests of pages. Chromium ends before other tests run their own event loops."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,6 @@ def logged_in(browser: Browser, server: ServerProcess) -> StorageState:
 
 @pytest.fixture
 def context(browser: Browser, logged_in: StorageState) -> Iterator[BrowserContext]:
-    """Logged in, and of this test alone."""
     made = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True, storage_state=logged_in)
     yield made
     made.close()
@@ -34,7 +33,7 @@ def context(browser: Browser, logged_in: StorageState) -> Iterator[BrowserContex
 
 @pytest.fixture
 def page(context: BrowserContext, server: ServerProcess) -> Iterator[Page]:
-    """On the wall; fails on any error of its scripts."""
+    """The wall. The test fails on any error of its scripts."""
     with quiet(context) as opened:
         opened.goto(server.http + "/")
         expect(opened.locator("#wall")).to_be_visible()

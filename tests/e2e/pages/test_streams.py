@@ -16,8 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import log_in, log_in_as, quiet
 from tests.e2e.conftest import CLIP_S
-from tests.e2e.rounds import Clips
-from tests.media import make_clip, of_kind, read_packets
+from tests.media import make_clip, make_enhanced_clip, of_kind, read_packets
 from tests.programs import Keys, on_air
 from tests.server_process import ServerProcess, wait_for
 
@@ -219,9 +218,10 @@ def test_the_preview_plays_and_outlives_its_publisher(
     assert not any(token in server.log for token in tokens)
 
 
-def test_preview_of_an_unplayable_codec_says_so(page: Page, server: ServerProcess, keys: Keys, clips: Clips) -> None:
+def test_preview_of_an_unplayable_codec_says_so(page: Page, server: ServerProcess, keys: Keys, tmp_path: Path) -> None:
     ffmpeg = imageio_ffmpeg.get_ffmpeg_exe()  # Not every FFmpeg puts H.265 into FLV.
-    with on_air(server, keys["unplayable"], clips["hevc-ac3"], ffmpeg):
+    clip = make_enhanced_clip(tmp_path / "clip.flv", ["hevc"], ["ac3"], seconds=5)
+    with on_air(server, keys["unplayable"], clip, executable=ffmpeg):
         page.goto(f"{server.http}/streams/live/unplayable/")
         expect(page.locator("#preview .say")).to_contain_text("This stream’s picture is H.265")
         expect(page.locator("#preview").get_by_role("button", name="Show the preview")).to_be_hidden()

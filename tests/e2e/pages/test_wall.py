@@ -4,19 +4,116 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, StorageState, WebSocketRoute, expect
 
 from dashboard.streams.snapshots import marks_text
+from ingest.contracts import Issue, RefusedGroup, StreamSnapshot
+from ingest.pages import Drop, drop
+from tests import snapshots
 from tests.browser import quiet
+from tests.dashboard.test_wall import Node, made, picture
 from tests.loops import run
 from tests.server_process import ServerProcess, wait_for
-from tests.wallfeed import Node, Wall, dropped, issue, made, picture, refused, varied
 
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.timeout(180)]
+
+
+THUMBNAIL = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="320" height="180"><rect width="320" height="180" fill="#2d6a8e"/>'
+    '<path d="M60 170 110 50h100l50 120Z" fill="#3f8f64"/></svg>'
+)
+
+
+def issue(check: str = "bitrate_low", level: str = "bad", **fields: Any) -> Issue:
+    usual = {
+        "since": time.time() - 112,
+        "title": "Bitrate is far below its target",
+        "advice": "The uplink can’t carry this bitrate: lower the bitrate, or use wired Ethernet.",
+    }
+    return snapshots.issue(check, level, **(usual | fields))
+
+
+def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
+    """The stream a second later: all figures that move on a healthy stream have moved."""
+    fields = {
+        "video_kbps": chance.gauss(2480, 60),
+        "audio_kbps": chance.gauss(128, 1),
+        "wire_kbps": chance.gauss(2650, 60),
+        "out_kbps": chance.gauss(7800, 90),
+        "fps": chance.gauss(30, 0.05),
+        "fps_media": chance.gauss(30, 0.02),
+        "open_gop_age": chance.uniform(0, 2),
+        "drift": chance.gauss(12, 3),
+        "drift_dev": chance.gauss(3, 1),
+        "av_skew": chance.gauss(-8, 5),
+        "idle_ms": chance.randrange(40),
+        "rtt_ms": chance.gauss(14, 2),
+        "players": max(0, snapshot["players"] + chance.choice((0, 0, 0, 1, -1))),
+    }
+    return snapshot | fields  # type: ignore[return-value]
+
+
+def dropped(stream: StreamSnapshot, at: float, reason: str = "tcp_reset", **fields: Any) -> Drop:
+    own = {"app": stream["app"], "name": stream["name"], "node": stream["node"]}
+    made: Any = drop(session=stream["session_id"] or "", stream=stream["id"], at=at, reason=reason, **own)
+    return cast(Drop, made | fields)
+
+
+def refused(count: int, ago_s: float, over_s: float, **fields: Any) -> RefusedGroup:
+    """Wrong keys of one encoder, the last one `ago_s` ago, all within `over_s`."""
+    at = time.time() - ago_s
+    usual = {"reason": "key_unknown", "words": "Wrong key", "app": "live", "name": "…", "address": "203.0.113.7"}
+    return cast(RefusedGroup, usual | {"count": count, "since": at - over_s, "at": at} | fields)
+
+
+class Wall:
+    """The wall in a browser, on made-up nodes. Open the page after this is made."""
+
+    def __init__(self, page: Page, *nodes: Node, drops: Sequence[Drop] = ()) -> None:
+        self.nodes = nodes
+        self.drops = drops
+        self.at = time.time()
+        self.sockets: list[WebSocketRoute] = []
+        self.away = False
+        for node in nodes:
+            run(node.tick(self.at))
+        page.route_web_socket("**/ws/live/", self._open)
+        page.route("**/live/recent/", lambda route: route.fulfill(json={"items": {}}))
+        page.route("**/thumbnail.webp*", lambda route: route.fulfill(content_type="image/svg+xml", body=THUMBNAIL))
+
+    def _open(self, socket: WebSocketRoute) -> None:
+        if self.away:
+            socket.close(code=4503)
+            return
+        self.sockets = [socket]
+        socket.send(run(picture(self.nodes, self.drops)))
+
+    def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
+        """All nodes report the next second. The messages do not arrive if they are `lost`."""
+        self.at += 1
+        messages = [run(node.tick(self.at)) for node in self.nodes]
+        for message in [] if lost else messages:
+            self.say(message["text"])
+        return [json.loads(message["text"]) for message in messages]
+
+    def mark(self, stream: int, *, muted: Iterable[Any] = (), acknowledged: Iterable[Any] = ()) -> None:
+        marks = {str(stream): {"muted": list(muted), "acknowledged": list(acknowledged)}}
+        nothing: dict[str, Any] = {"kind": "update", "at": self.at, "node": "", "nodes": [], "streams": [], "gone": []}
+        self.say(json.dumps(nothing | {"marks": marks}))
+
+    def say(self, text: str) -> None:
+        for socket in self.sockets:
+            socket.send(text)
+
+    def cut(self) -> None:
+        """The server goes away until a test sets `away` to False."""
+        self.away = True
+        for socket in self.sockets:
+            socket.close(code=4503)
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +309,7 @@ def test_the_nodes_issues_stand_in_its_strip(page: Page, server: ServerProcess, 
 def test_an_encoder_that_dies_is_bad_until_it_is_back(page: Page, server: ServerProcess, node: Node) -> None:
     wall = opened(page, server, Wall(page, node))
     begun = time.time()
-    node.drop(3)
+    node.dropped.append(dropped(node.streams.pop(3), time.time()))
     wall.tell()
     studio = card(page, "live/studio")
     expect(studio).to_have_attribute("data-state", "dropped")

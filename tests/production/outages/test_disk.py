@@ -35,7 +35,6 @@ from tests.programs import Keys
 from tests.rtmpweb.processes import waited_each_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
 from tests.smalldisk import full, small_disk
-from tests.tools import MISSING
 
 pytestmark = [
     pytest.mark.production,
@@ -53,7 +52,7 @@ LATE_S = 1.0
 def small(tmp_path: Path) -> Iterator[Path]:
     with small_disk(tmp_path, SIZE) as is_small:
         if not is_small:
-            pytest.skip(f"{MISSING}the right to mount a tmpfs (root)")
+            pytest.skip("needs the right to mount a tmpfs (root)")
         yield tmp_path
 
 
