@@ -21,17 +21,17 @@ OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgro
 PATIENCE_MS = 15_000
 """How long a page's content is waited for on a busy machine, where a test names no time of its own."""
 
-FURNISH = """
+SEED = """
 import json
-from tests.dashboard.house import furnish
-print("HOUSE", json.dumps(furnish()))
+from tests.dashboard.demo_data import seed_demo_data
+print("IDS", json.dumps(seed_demo_data()))
 """
 
 
 def furnished(server: ServerProcess) -> dict[str, Any]:
-    """Puts in what a used installation has (`tests.dashboard.house`): the ids that paths of pages name."""
-    said = server.manage("shell", "--no-imports", "-c", FURNISH).splitlines()
-    (line,) = [line for line in said if line.startswith("HOUSE")]
+    """Seed the server's database with demo data. Return the ids that paths of pages name."""
+    said = server.manage("shell", "--no-imports", "-c", SEED).splitlines()
+    (line,) = [line for line in said if line.startswith("IDS")]
     ids: dict[str, Any] = json.loads(line.partition(" ")[2])
     return ids
 
