@@ -110,7 +110,7 @@ def test_report_make_of_a_broadcast_needs_its_computed_figures(week: None) -> No
     Session.objects.create(started_at=begin, ended_at=begin + timedelta(minutes=50), **common)
     with pytest.raises(CommandError, match="analytics run"):
         run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07")
-    half = dict.fromkeys(("live_ms", "elapsed_ms"), HOUR_MS // 2)
+    half: dict[str, Any] = dict.fromkeys(("live_ms", "elapsed_ms"), HOUR_MS // 2)
     save_rollup("live/a", begin, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-07T20:00:01Z", **half)
     made = json.loads(run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07", "--json"))
     assert made["period"]["words"] == "7 November 2026, 20:00 to 20:50"
