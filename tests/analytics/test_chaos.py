@@ -254,7 +254,7 @@ class Chaos:
         """Return the processes and files that should be gone."""
         found = [processes.command(pid) for pid in processes.of_folder(self.data)]
         found += [str(path) for path in self.lake.glob("rollups/.work/*")]
-        known = (".flush-request", ".crc")  # Spark keeps a checksum beside each file.
+        known = (".flush-request", ".crc")  # Spark keeps a checksum next to each file.
         found += [str(path) for path in self.lake.rglob(".*") if path.is_file() and not path.name.endswith(known)]
         own = [path for path in (self.data / "spark").glob("*") if int(path.name) in processes.parents()]
         return found + [str(path) for path in own]

@@ -101,7 +101,7 @@ DIMENSIONS = """
 """
 
 
-# What is checked, and how: also used by tests/soak.
+# --- The oracle, which tests/soak uses as well ---
 
 
 def fill_with_disorder(lake: Path, *, streams: int, start: datetime, hours: int) -> int:

@@ -184,6 +184,6 @@ def own(tmp_path: Path) -> Iterator[tuple[ServerProcess, Page]]:
 
 
 def is_silenced(stream: int, check: str, now: datetime | None = None) -> bool:
-    """Return True if alerts notify nobody of the check of the stream (row id)."""
+    """Return True if alerts leave out the check of the stream (a row id)."""
     alert = Alert(stream=Stream.objects.get(pk=stream), check_code=check)
     return Silences.load(now or timezone.now()).of(alert) is not None
