@@ -70,7 +70,7 @@ RUN_S = 1800
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A page. What is in braces in the path: as `house.furnish` and `history` say; `ended`, a session that was
+    """A page. What is in braces in the path: as `seed_demo_data` and `history` say; `ended`, a session that was
     published; and `link`, the secret of a test link.
     """
 

@@ -19,7 +19,11 @@ OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgro
 PATIENCE_MS = 15_000
 """The default time to wait for a page's content: the machine may be busy."""
 
-FURNISH = "import json; from tests.dashboard.house import furnish; print('HOUSE', json.dumps(furnish()))"
+SEED = """
+import json
+from tests.dashboard.demo_data import seed_demo_data
+print("IDS", json.dumps(seed_demo_data()))
+"""
 
 DRAWN = """figure => {
   const canvas = figure.querySelector("canvas");
@@ -30,9 +34,9 @@ DRAWN = """figure => {
 
 
 def furnished(server: ServerProcess) -> dict[str, Any]:
-    """Seed the data of a used installation (`tests.dashboard.house`); return the ids in the paths of its pages."""
-    said = server.manage("shell", "--no-imports", "-c", FURNISH).splitlines()
-    (line,) = [line for line in said if line.startswith("HOUSE")]
+    """Seed the server's database with demo data. Return the ids that paths of pages name."""
+    said = server.manage("shell", "--no-imports", "-c", SEED).splitlines()
+    (line,) = [line for line in said if line.startswith("IDS")]
     ids: dict[str, Any] = json.loads(line.partition(" ")[2])
     return ids
 

@@ -56,7 +56,7 @@ if STORES["postgres"] in os.environ:
     os.environ["REDIS_URL"] = f"{os.environ[STORES['redis']]}/{number}"
 os.environ["RTMPWEB_REFUSAL_DELAY_S"] = "0"
 JAVA_CLASSES = Path(os.environ.get("TESTS_JAVA_CLASSES") or Path(os.environ[PARENT]) / "java-classes.jsa")
-"""Where Java finds Spark's classes faster, once it is there (tests/analytics/classes.py)."""
+"""Where Java finds Spark's classes faster, once it is there (tests/analytics/conftest.py)."""
 
 # What tests have Spark do is small: most of the time would go into compiling for speed that nobody needs. That compiler
 # alone has little room by default, and stops when it is full. A Java that can't use the archive would say so.

@@ -17,7 +17,7 @@ from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Par
 from analytics.synthetic import generate
 from ingest.models import AuditEntry
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.analytics.reports.rows import HOUR, done
+from tests.analytics.rollups import HOUR, mark_done
 from tests.ingest.telemetry.records import NOON
 from tests.tools import hide_java
 
@@ -167,11 +167,11 @@ def lacking(capsys: Printed, *options: str) -> list[str]:
 
 def test_hours_that_lack_something_are_named_with_what_to_do_and_are_no_difference(capsys: Printed) -> None:
     noon = datetime(2026, 11, 4, 12, tzinfo=UTC)
-    done(noon)
+    mark_done(noon)
     assert lacking(capsys) == [], "of whole hours it says nothing"
-    done(noon + HOUR, 4, damaged_files=1)
-    done(noon + 5 * HOUR, late_rows=1)
-    done(noon + 6 * HOUR, strays=2)
+    mark_done(noon + HOUR, 4, damaged_files=1)
+    mark_done(noon + 5 * HOUR, late_rows=1)
+    mark_done(noon + 6 * HOUR, strays=2)
     damaged, late, strays = lacking(capsys)
     assert damaged.startswith(
         "4 hours are incomplete: 4 files could not be read: 2026-11-04T13:00Z; 2026-11-04T14:00Z; 2026-11-04T15:00Z "

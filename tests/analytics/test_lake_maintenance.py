@@ -18,7 +18,7 @@ from ingest.contracts import Sample
 from ingest.telemetry.lake import SAMPLES, hour_folder, write_parquet
 from ingest.telemetry.reading import read_session
 from tests.analytics.lakes import note_days_done, note_done
-from tests.dashboard.house import make_rollup
+from tests.analytics.rollups import make_rollup
 from tests.ingest.telemetry.records import NOON, sample
 
 pytestmark = pytest.mark.django_db

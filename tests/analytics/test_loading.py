@@ -23,8 +23,8 @@ from analytics.locks import LockLost
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.tables import HOUR, figures_file
 from ingest.models import Application, Stream
+from tests.analytics.rollups import USUAL, make_rollup
 from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.house import USUAL, make_rollup
 from tests.ingest.faults import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.stores]

@@ -17,7 +17,7 @@ from dashboard.history.api import RollupOut
 from dashboard.history.comparison import COMPARED, FURTHER
 from dashboard.history.views import MERGED, ROLLUP_COLUMNS
 from docs.metric_tables import TABLES, documented
-from tests.analytics.packed import packed
+from tests.analytics.rollups import pack_histogram
 
 DOCS = Path(__file__).parents[2] / "docs" / "analytics.md"
 
@@ -136,9 +136,11 @@ def test_undefined_metrics_of_empty_figures_are_none() -> None:
 
 def test_percentiles_are_of_all_samples() -> None:
     """A part's are its own, several parts' those of their histograms. A part: as QUANTILE_FIELDS has it."""
-    one = (packed([1.0, 2.0, 3.0]), 7.0, 8.0, None, 1.0, 3.0)
+    one = (pack_histogram([1.0, 2.0, 3.0]), 7.0, 8.0, None, 1.0, 3.0)
     assert merged_quantiles([one]) == (7.0, 8.0, None)
-    assert merged_quantiles([one, (packed([10.0]), *NO_QUANTILES, 10.0, 10.0)]) == pytest.approx((1, 2, 10), rel=0.01)
+    assert merged_quantiles([one, (pack_histogram([10.0]), *NO_QUANTILES, 10.0, 10.0)]) == pytest.approx(
+        (1, 2, 10), rel=0.01
+    )
 
 
 @pytest.mark.parametrize(

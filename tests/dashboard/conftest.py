@@ -1,4 +1,4 @@
-"""Fixtures of the dashboard: users of each role, streams, and a node's figures as it would put them."""
+"""Fixtures of the dashboard: users of each role, streams, and a node's figures in the live store."""
 
 import csv
 import io
@@ -21,7 +21,6 @@ from analytics.periods import Period
 from analytics.reports import builder, subprocess_jobs
 from analytics.scopes import Scope
 from dashboard import access
-from dashboard.metrics import exposition
 from dashboard.models import Alert
 from dashboard.streams.silences import Silences
 from dashboard.system.watch import Watch, get_watch
@@ -42,9 +41,7 @@ PASSWORD = "horse-battery-staple"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process without memory of other tests, and without the thread that watches: it looks when it is asked. It has
-    found the installation in order when it started.
-    """
+    """Forget the state of other tests. The watch has no thread, and the start has found the installation valid."""
     monkeypatch.setattr(Watch, "start", lambda watch: None)
     monkeypatch.setattr(installation, "_checked", True)
     cache.clear()
@@ -57,18 +54,8 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def nothing_scraped() -> Iterator[None]:
-    """No answer of /metrics is kept."""
-    exposition.cache_clear()
-    yield
-    exposition.cache_clear()
-
-
-@pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> datetime:
-    """It stays the time that it is now: no second and no hour turns between what a test makes and what is said of it.
-    (A row's default time alone is the real one.)
-    """
+    """Stop Django's clock, so that no hour turns during a test. A row's default time is still the real one."""
     now = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: now)
     return now
@@ -76,7 +63,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> datetime:
 
 @pytest.fixture
 def reports_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By this process, which alone sees what a test's transaction wrote. Made by another: test_apart.py, tests/e2e."""
+    """Make reports in this process, as no other sees the rows of a test's transaction. tests/e2e has the real way."""
 
     def report(period: Period, scope: Scope, actor: Actor) -> int:
         return builder.make(period, scope, actor=actor).pk
@@ -98,7 +85,7 @@ def client_of(user: User) -> Client:
 
 
 def user_fixture(role: str, name: str, **fields: bool) -> Any:
-    """A client that such a user is logged in with."""
+    """Return a fixture: a client that is logged in as a user of the role."""
 
     @pytest.fixture
     def logged_in(db: None) -> Client:
@@ -128,25 +115,16 @@ def stream(db: None) -> Stream:
 
 def make_stream(name: str, app: str = "live") -> Stream:
     application, _ = Application.objects.get_or_create(name=app)
-    return Stream.objects.create(application=application, name=name)
+    return Stream.objects.get_or_create(application=application, name=name)[0]
 
 
 def make_session(stream: Stream, *, age_s: float = 60, ended_ago_s: float | None = None, **fields: Any) -> Session:
     now = timezone.now()
-    return Session.objects.create(
-        **{
-            "kind": "publish",
-            "app": stream.application.name,
-            "name": stream.name,
-            "stream": stream,
-            "node": Node.objects.get_or_create(name="n1")[0],
-            "address": "192.0.2.7",
-            "encoder": "OBS 30",
-            "started_at": now - timedelta(seconds=age_s),
-            "ended_at": None if ended_ago_s is None else now - timedelta(seconds=ended_ago_s),
-            **fields,
-        }
-    )
+    ended_at = None if ended_ago_s is None else now - timedelta(seconds=ended_ago_s)
+    row: dict[str, Any] = {"kind": "publish", "app": stream.application.name, "name": stream.name, "stream": stream}
+    row |= {"node": Node.objects.get_or_create(name="n1")[0], "address": "192.0.2.7", "encoder": "OBS 30"}
+    row |= {"started_at": now - timedelta(seconds=age_s), "ended_at": ended_at}
+    return Session.objects.create(**row | fields)
 
 
 def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
@@ -160,6 +138,7 @@ def text_of(client: Client, url: str, **query: str) -> str:
 
 
 def lacks(page: str, *words: str) -> list[str]:
+    """Return the words that the page does not have."""
     return [each for each in words if each not in page]
 
 
@@ -168,12 +147,13 @@ def audited(*fields: str) -> list[Any]:
 
 
 def file_text(answer: Any) -> str:
-    """The text of a file, also of one that comes in pieces."""
+    """Return the text of a file, which may be streamed."""
 
-    async def joined() -> str:
-        return b"".join([piece async for piece in answer]).decode()
+    async def joined() -> bytes:
+        return b"".join([piece async for piece in answer])
 
-    return async_to_sync(joined)() if answer.streaming else str(answer.content.decode())
+    content: bytes = async_to_sync(joined)() if answer.streaming else answer.content
+    return content.decode()
 
 
 def csv_rows(answer: Any) -> list[dict[str, str]]:
@@ -181,30 +161,29 @@ def csv_rows(answer: Any) -> list[dict[str, str]]:
 
 
 def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
-    """What a node says of it on air."""
     return snapshots.snapshot(stream.pk, **{"app": stream.application.name, "name": stream.name, **fields})
 
 
 def put_node(*streams: Any, node: str = "n1", **fields: Any) -> None:
-    """A node's figures and what it says of its streams, as it puts them each second."""
+    """Put a node's figures and its streams' snapshots into the live store, as a node does each second."""
     async_to_sync(get_livestore().put_node)(figures(node, **fields), streams)
 
 
 @pytest.fixture
 def ends_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node and a worker run, as far as deletions wait for them."""
+    """Do the work of a node and of a worker while a deletion waits for them."""
     meanwhile(monkeypatch)
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[tuple[ServerProcess, Page]]:
-    """A server of the test's own, and its wall in Chromium, logged in. It fails on any error of a page's scripts."""
+    """Start a server, and open its wall in Chromium, logged in. Any error of a page's scripts fails the test."""
     with running(tmp_path / "var") as server, chromium() as browser, quiet(browser.new_context()) as page:
         log_in(page, server)
         yield server, page
 
 
 def is_silenced(stream: int, check: str, now: datetime | None = None) -> bool:
-    """Whether nobody is notified of the stream's (row id) check, as alerts are asked for it."""
+    """Return True if alerts leave out the check of the stream (a row id)."""
     alert = Alert(stream=Stream.objects.get(pk=stream), check_code=check)
     return Silences.load(now or timezone.now()).of(alert) is not None

@@ -1,4 +1,4 @@
-"""The pages' WebSockets as a browser has them, and what nodes send to their groups."""
+"""WebSockets of pages, as a browser opens them, and the updates that nodes send to their groups."""
 
 import asyncio
 import json
@@ -12,9 +12,7 @@ from django.test import Client
 
 from ingest import pages
 from ingest.live_store import get_livestore
-from ingest.models import Stream
 from rtmpweb.asgi import application
-from tests.dashboard.conftest import snapshot
 from tests.snapshots import figures
 
 ORIGIN = (b"origin", b"http://localhost")
@@ -41,14 +39,8 @@ async def said(page: WebsocketCommunicator) -> Any:
     return json.loads(await page.receive_from(timeout=20))
 
 
-async def close_code(page: WebsocketCommunicator) -> int:
-    message = await page.receive_output(timeout=20)
-    assert message["type"] == "websocket.close"
-    return int(message["code"])
-
-
 async def groups() -> set[str]:
-    """Those of the channel layer that have members."""
+    """Return the groups of the channel layer that have members."""
     layer = get_channel_layer()
     if isinstance(layer, InMemoryChannelLayer):
         return set(layer.groups)
@@ -63,7 +55,7 @@ async def put(at: float, *snapshots: Any, node: str = "n1") -> None:
 async def tick(
     at: float, *snapshots: Any, gone: tuple[int, ...] = (), node: str = "n1", prior: float | None = None
 ) -> str:
-    """An update as a node sends it to the wall; returns its text."""
+    """Send an update to the wall as a node does. Return its text."""
     update = pages.update(
         node, at=at, prior=prior, nodes=[figures(node, at)], streams=pages.to_json(snapshots), gone=gone
     )
@@ -74,19 +66,6 @@ async def tick(
 def sample(at: float, **fields: Any) -> Any:
     usual = {"fps": 30.0, "keyframe_interval": 2.0, "drift": 12.0, "drift_dev": 1.0, "rtt_ms": 14.5}
     return {"at": at, "video_kbps": 2480.0, "audio_kbps": 128.0, "players": 3, "health": "good", **usual, **fields}
-
-
-async def second(stream: Stream, at: float) -> str:
-    """A sample as a node sends it to a stream's page; returns its text."""
-    text = pages.sample_text(at=at, stream=snapshot(stream), sample=sample(at))
-    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
-    return text
-
-
-async def happen(stream: Stream, session: str, sequence: int) -> str:
-    text = pages.event_text({"session_id": session, "sequence": sequence, "at": 1.5, "kind": "onstatus"})
-    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.event", "text": text})
-    return text
 
 
 async def until(condition: Callable[[], bool]) -> None:

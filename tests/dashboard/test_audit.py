@@ -36,7 +36,7 @@ from tests.dashboard.conftest import (
     put_node,
     snapshot,
 )
-from tests.dashboard.house import furnish
+from tests.dashboard.demo_data import seed_demo_data
 from tests.dashboard.test_roles import ROWS, Write
 from tests.snapshots import issue
 
@@ -88,7 +88,7 @@ def _show_an_issue() -> None:
 @pytest.mark.parametrize("row", DOES)
 def test_a_write_leaves_one_entry(boss: Client, settings: Any, tmp_path: Any, row: str) -> None:
     settings.RECORDINGS_DIR = tmp_path
-    there = furnish()
+    there = seed_demo_data()
     _show_an_issue()
     Node.objects.update(state=Node.State.DOWN if row.endswith("/forget") else Node.State.UP)
     for part, others in BEFORE.items():
@@ -108,7 +108,7 @@ def test_a_write_leaves_one_entry(boss: Client, settings: Any, tmp_path: Any, ro
 
 
 def test_refused_action_leaves_no_audit_entry(client: Client, db: None) -> None:
-    there = furnish()
+    there = seed_demo_data()
     known = AuditEntry.objects.count()
     viewer = client_of(make_user("viewer", name="vera"))
     for row, (_, _, body, _) in DOES.items():
@@ -190,7 +190,7 @@ def test_user_and_role_changes_are_audited_without_passwords(boss: Client) -> No
 @pytest.mark.both_forms
 def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, tmp_path: Any) -> None:
     settings.RECORDINGS_DIR = tmp_path
-    there = furnish()
+    there = seed_demo_data()
     Node.objects.update(state=Node.State.UP)
     stream = Stream.objects.get()
     login = encoder_login.create(stream=stream, user="van-1").login
@@ -272,7 +272,7 @@ def test_commands_say_who_ran_them(stream: Stream, settings: Any, tmp_path: Any,
 
 @pytest.mark.both_forms
 def test_the_page_filters_and_exports(boss: Client) -> None:
-    there = furnish()
+    there = seed_demo_data()
     boss.post(f"/keys/{there['key']}/change", {"label": "=rack", "max_kbps": "800"})
     text = boss.get("/audit/").content.decode()
     assert lacks(text, "Key changed", "max kbps: 800, was none", "Session kicked") == []

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.test import Client
 
 from tests.dashboard.conftest import file_text
-from tests.dashboard.house import furnish
+from tests.dashboard.demo_data import seed_demo_data
 from tests.dashboard.test_roles import TABLE
 
 LEFT_OUT = (
@@ -55,7 +55,7 @@ def _answered(client: Client, row: str) -> int:
 
 
 def test_every_get_route_with_data_answers_without_error(admin_client: Client) -> None:
-    there = furnish()
+    there = seed_demo_data()
     rows = [row.format(**there) for row in TABLE if row not in LEFT_OUT and not row.endswith(".pdf")]
     found = {row: _answered(admin_client, row) for row in (*rows, *(f"GET {path}" for path in FILTERED))}
     refused = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -64,7 +64,7 @@ def test_every_get_route_with_data_answers_without_error(admin_client: Client) -
 
 def test_every_list_of_the_admin_is_sorted_and_searched(admin_client: Client) -> None:
     """By all of its columns at once."""
-    furnish()
+    seed_demo_data()
     for model, made in site._registry.items():
         path = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
         columns = ".".join(str(number) for number in range(1, len(made.list_display) + 1))

@@ -20,8 +20,8 @@ from dashboard.lists import PIECE, csv_answer, file_answer
 from dashboard.streams import measurements
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
+from tests.analytics.rollups import EMPTY
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
-from tests.dashboard.house import EMPTY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 

@@ -20,9 +20,10 @@ from ingest.services import audit
 from ingest.services.audit import Actor
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
+from tests.analytics.rollups import hours_ago, make_rollup
 from tests.broker import waiting
 from tests.dashboard.conftest import csv_rows, file_text, lacks, make_session, make_stream, text_of
-from tests.dashboard.house import hour, make_report, make_rollup
+from tests.dashboard.demo_data import make_report
 from tests.tools import hide_java, require_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
@@ -45,7 +46,7 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
     make_rollup(5, name="older")
     make_rollup(
         1,
-        peak_at=hour(1) + timedelta(minutes=41),
+        peak_at=hours_ago(1) + timedelta(minutes=41),
         targeted_ms=1000,
         below_ms=25,
         unplanned_ends=2,
@@ -68,7 +69,7 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
         "Below target": ("2.5", "% of time", "no history the day before"),
         "Drops": ("2", "", "none the day before"),
         "Mean time to recover": ("30", "s", "none the day before"),
-        "Peak players": ("1,234", "", f"{hour(1):%a %-d %b, %H}:41"),
+        "Peak players": ("1,234", "", f"{hours_ago(1):%a %-d %b, %H}:41"),
     }
 
 
@@ -109,7 +110,7 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
     assert chart["p50"][-3:] == [2500.5, None, 2500.5]
     assert chart["p5"][-1] == 2000.0
     assert len(chart["p50"]) == 25
-    assert chart["from"] == hour(24).timestamp()
+    assert chart["from"] == hours_ago(24).timestamp()
     assert chart["until"] == timezone.now().timestamp()
     health, uptime = viewer.get(URL).context["history"].strips
     assert [bar.level for bar in health.bars][-3:] == ["bad", "none", "good"]
@@ -132,7 +133,7 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
 def test_history_chart_has_the_points_of_its_range_and_grain(viewer: Client, query: str, starts: int) -> None:
     make_rollup(0)
     make_rollup(0, grain=Grain.DAY)
-    now = hour()
+    now = hours_ago()
     context = viewer.get(f"{URL}?{query.format(day=now.date())}").context
     chart = context["chart"]
     assert len(chart["p50"]) == starts
@@ -177,11 +178,11 @@ def test_periods_say_what_they_are() -> None:
 def test_the_ledger_says_how_many_recorded_hours_are_processed(viewer: Client) -> None:
     make_rollup(1)
     done = {"state": "done", "metric_version": METRIC_VERSION}
-    Partition.objects.create(grain="hour", start=hour(1), **done)
-    Partition.objects.create(grain="hour", start=hour(2), **done | {"metric_version": METRIC_VERSION - 1})
-    Partition.objects.create(grain="hour", start=hour(3), state="pending")
-    Partition.objects.create(grain="hour", start=hour(30), **done)
-    Partition.objects.create(grain="day", start=hour(1), **done)
+    Partition.objects.create(grain="hour", start=hours_ago(1), **done)
+    Partition.objects.create(grain="hour", start=hours_ago(2), **done | {"metric_version": METRIC_VERSION - 1})
+    Partition.objects.create(grain="hour", start=hours_ago(3), state="pending")
+    Partition.objects.create(grain="hour", start=hours_ago(30), **done)
+    Partition.objects.create(grain="day", start=hours_ago(1), **done)
     assert "1 of 3 hours computed" in text_of(viewer, URL)
 
 
@@ -220,13 +221,13 @@ def test_history_chart_marks_kicks_reconnects_and_changes(viewer: Client, stream
 
 def test_broadcast_over_several_hours_is_listed_once_with_its_sums(viewer: Client) -> None:
     make_rollup(0)
-    begin = hour(26)
+    begin = hours_ago(26)
     value = begin.isoformat()
     kind = Dimension.BROADCAST
     make_rollup(26, dimension=kind, value=value, values=[100.0] * 60)
     make_rollup(3, dimension=kind, value=value, values=[900.0] * 20, reconnects=1, recovery_ms=60_000)
-    make_rollup(3, dimension=kind, value=hour(900).isoformat(), name="another")
-    report = make_report(kind="broadcast", scope="live/cam-1", since=begin, until=hour(3))
+    make_rollup(3, dimension=kind, value=hours_ago(900).isoformat(), name="another")
+    report = make_report(kind="broadcast", scope="live/cam-1", since=begin, until=hours_ago(3))
     (found,) = viewer.get(URL).context["broadcasts"]
     assert (found.begin, found.end) == (begin, begin + timedelta(hours=2, minutes=1))
     assert (found.figures.reconnects, found.report) == (1, report.pk)
@@ -278,14 +279,14 @@ def test_a_range_ends_now_and_says_what_is_not_computed_yet(viewer: Client) -> N
     make_rollup(1)
     done: dict[str, Any] = {"state": "done", "trigger": "schedule", "kind": "all", "ended_at": now}
     AnalyticsRun.objects.create(**done, started_at=now - timedelta(minutes=14))
-    AnalyticsRun.objects.create(**done, started_at=now, since=hour(3), until=hour(2))
+    AnalyticsRun.objects.create(**done, started_at=now, since=hours_ago(3), until=hours_ago(2))
     AnalyticsRun.objects.create(**done | {"state": "failed"}, started_at=now)
     page = text_of(viewer, URL)
-    assert f"{hour(24):%-d %b, %H:%M} to now, {now:%-d %b %Y, %H:%M}" in page
+    assert f"{hours_ago(24):%-d %b, %H:%M} to now, {now:%-d %b %Y, %H:%M}" in page
     assert "the last 14\u00a0min 0\u00a0s follow with the next update" in page
     assert f"{now - timedelta(minutes=14):%H:%M}" in page.partition("data-computed")[2].partition("next update")[0]
     period = viewer.get(URL).context["period"]
-    assert (period.until, period.before.until, period.before.since) == (now, hour(24), hour(48))
+    assert (period.until, period.before.until, period.before.since) == (now, hours_ago(24), hours_ago(48))
     assert "data-computed" not in text_of(viewer, f"{URL}?from=2026-11-01&to=2026-11-02")
     bars = viewer.get(URL).context["history"].strips[0].bars
     assert float(bars[-1].x[:-1]) + float(bars[-1].width[:-1]) <= 100
@@ -300,7 +301,7 @@ def test_the_worst_hours_have_the_largest_share_of_their_time_in_bad_health(view
 
     def rows(query: str) -> list[int]:
         found = viewer.get(f"{URL}?{query}").context["history"].table()
-        return [round((hour() - row.start).total_seconds() / 3600) for row in found]
+        return [round((hours_ago() - row.start).total_seconds() / 3600) for row in found]
 
     assert rows("") == [1, 2, 3, 4]
     assert rows("order=worst") == [3, 4, 2, 1]
@@ -328,7 +329,7 @@ def test_a_page_asks_the_database_as_often_for_many_as_for_few(viewer: Client, s
             make_rollup(ago, values=[1.0])
             make_rollup(name=f"cam-{ago}-more", grain=Grain.DAY, values=[1.0])
             make_rollup(grain=Grain.DAY, dimension=Dimension.KEY, value=str(ago + 1))
-            make_rollup(ago, dimension=Dimension.BROADCAST, value=hour(ago).isoformat())
+            make_rollup(ago, dimension=Dimension.BROADCAST, value=hours_ago(ago).isoformat())
             session = make_session(stream, age_s=600 + ago * 30, ended_ago_s=580 + ago * 30)
             StatusEvent.objects.create(session=session, sequence=1, kind="config.changed")
 

@@ -6,26 +6,31 @@ import json
 import random
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from analytics import periods, services
+from analytics import periods, schemas, services
 from analytics.completeness import Completeness
-from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Report, Rollup
+from analytics.histograms import PACKED
+from analytics.jobs.computing import ROWS_TOGETHER
+from analytics.loading import load
+from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Report, Rollup
 from analytics.reports.builder import build_document
 from analytics.rollups import MOST_HOURS
 from analytics.scopes import Scope
-from analytics.tables import HOUR, figures_file
+from analytics.tables import HOUR, RENAMED, figures_file
 from ingest import command_line
-from tests.analytics.inlake import BY_SIZE, bring
-from tests.analytics.reports.rows import done
-from tests.analytics.reports.rows import hour as on_air
+from ingest.telemetry.writer import EARLIEST
+from tests.analytics.rollups import hours_ago, make_live_hour, make_rollup, mark_done
 from tests.dashboard.conftest import api_token, file_text
-from tests.dashboard.house import hour, make_rollup
 from tests.dashboard.test_zones import at_home
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
@@ -33,35 +38,59 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "r
 HOURS = 30
 BEGUN = "2026-03-29T12:00:00Z"
 
+BY_SIZE = ["app", "encoder", "node"]
+"""The value of RTMPWEB_HOURS_IN_DATABASE where streams are many."""
+
+
+def move_to_lake(lake: Path, since: datetime = EARLIEST, until: datetime | None = None) -> None:
+    """Write hours of the database to the lake, as a run does. Of the rows, those stay which the settings name."""
+    rows = Rollup.objects.filter(grain=Grain.HOUR, start__gte=since, start__lt=until or hours_ago(-1))
+    schema = schemas.arrow(schemas.ROLLUPS)
+    for start, found in groupby(rows.order_by("start", "dimension", "app", "name", "value"), key=lambda row: row.start):
+        cells = list(map(lake_row, found))
+        file = figures_file(lake, HOUR, start)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(cells, schema), file, row_group_size=ROWS_TOGETHER)
+        done = {"state": "done", "metric_version": METRIC_VERSION, "rows_written": len(cells), "fingerprint": "f"}
+        Partition.objects.update_or_create(grain=Grain.HOUR, start=start, defaults=done)
+        load(lake, Grain.HOUR, start, lambda: True)
+
+
+def lake_row(row: Rollup) -> dict[str, Any]:
+    found = {name: getattr(row, name) for name in ("start", "dimension", "app", "name", "value", *FIGURES)}
+    for name, column in RENAMED.items():
+        at = found.pop(name)
+        found[column] = None if at is None else int(at.timestamp()) * 1_000_000
+    found |= {name: sorted(found[name].items()) for name in ("refusals", "end_reasons")}
+    histogram = np.frombuffer(bytes(row.video_histogram), PACKED)
+    found["video_histogram"] = [{"bucket": int(bucket), "count": int(count)} for bucket, count in histogram]
+    return found | {"stream": row.stream_id, "audio_histogram": [], "wire_histogram": [], "players_sketch": None}
+
 
 @pytest.fixture
 def history(lake: Path) -> None:
     """Two streams for 30 hours, each with figures of its own in each of them, and what else these count for."""
     chance = random.Random(7)
-    for hours_ago in range(HOURS):
+    for ago in range(HOURS):
         for name in ("cam-1", "cam-2"):
             samples = [round(chance.uniform(1000, 9000), 1) for _ in range(20)]
             own: dict[str, Any] = {
                 "values": samples,
-                "video_kbps_min": min(samples),
-                "video_kbps_max": max(samples),
                 "live_ms": chance.randrange(3_600_000),
                 "starts": 1,
-                "refused": hours_ago % 3,
-                "refusals": {"busy": hours_ago % 3} if hours_ago % 3 else {},
+                "refused": ago % 3,
+                "refusals": {"busy": ago % 3} if ago % 3 else {},
                 "ends": 1,
                 "end_reasons": {"completed": 1},
                 "peak_players": chance.randrange(50),
-                "peak_at": hour(hours_ago) + timedelta(minutes=7),
-                "kbps_sum": sum(map(round, samples)),
-                "kbps_squares": sum(round(each) ** 2 for each in samples),
+                "peak_at": hours_ago(ago) + timedelta(minutes=7),
             }
-            make_rollup(hours_ago, name, **own)
-            make_rollup(hours_ago, name, dimension=Dimension.KEY, value="", **own)
-            begun = f"{hour(hours_ago - (hours_ago - 1) % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
-            make_rollup(hours_ago, name, dimension=Dimension.BROADCAST, value=begun, **own)
-        make_rollup(hours_ago, dimension=Dimension.APP, value="live", **own)
-        make_rollup(hours_ago, dimension=Dimension.NODE, value="n1", **own)
+            make_rollup(ago, name, **own)
+            make_rollup(ago, name, dimension=Dimension.KEY, value="", **own)
+            begun = f"{hours_ago(ago - (ago - 1) % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
+            make_rollup(ago, name, dimension=Dimension.BROADCAST, value=begun, **own)
+        make_rollup(ago, dimension=Dimension.APP, value="live", **own)
+        make_rollup(ago, dimension=Dimension.NODE, value="n1", **own)
 
 
 def unescaped(page: Any) -> str:
@@ -91,7 +120,7 @@ def shown(viewer: Client) -> dict[str, Any]:
         "by=stream&stream=live/none",
         "by=broadcast&stream=live/cam-1&limit=5&offset=7",
         "by=key&limit=7&offset=20",
-        f"by=stream&value=live/cam-1&from={hour(20):%Y-%m-%dT%H:%M}&to={hour(3):%Y-%m-%dT%H:%M}",
+        f"by=stream&value=live/cam-1&from={hours_ago(20):%Y-%m-%dT%H:%M}&to={hours_ago(3):%Y-%m-%dT%H:%M}",
     ):
         found[query] = viewer.get(f"/api/v1/rollups?{query}").json()
     for part in ("", "&part=broadcasts"):
@@ -104,9 +133,9 @@ def shown(viewer: Client) -> dict[str, Any]:
 
 
 def report(scope: str, lake: Path) -> Any:
-    day = periods.containing(periods.Kind.DAILY, hour(24).date(), periods.zone_of("UTC"))
+    day = periods.containing(periods.Kind.DAILY, hours_ago(24).date(), periods.zone_of("UTC"))
     return build_document(
-        day, Scope.of(scope), former=None, completeness=Completeness(24, 24, []), now=hour(0), lake=lake
+        day, Scope.of(scope), former=None, completeness=Completeness(24, 24, []), now=hours_ago(0), lake=lake
     )
 
 
@@ -117,12 +146,12 @@ def test_history_is_the_same_from_the_lake_as_from_the_database(viewer: Client, 
     reports = {scope: report(scope, lake) for scope in ("", "live", "live/cam-1")}
     assert before["live/cam-1"][0].samples == 25 * 20
     settings.HOURS_IN_DATABASE = BY_SIZE
-    bring(lake, since=hour(11))
-    assert not Rollup.objects.filter(dimension=Dimension.STREAM, start__gte=hour(11)).exists()
+    move_to_lake(lake, since=hours_ago(11))
+    assert not Rollup.objects.filter(dimension=Dimension.STREAM, start__gte=hours_ago(11)).exists()
     assert Rollup.objects.filter(dimension=Dimension.STREAM).count() == 2 * (HOURS - 12)
     half = shown(viewer)
     assert half == before, "with the later hours in the lake alone"
-    bring(lake, until=hour(11))
+    move_to_lake(lake, until=hours_ago(11))
     settings.HOURS_IN_DATABASE = list(Dimension.values)
     assert {row.dimension for row in Rollup.objects.all()} == {"app", "node"}
     for name, found in shown(viewer).items():
@@ -136,12 +165,12 @@ def test_unreadable_lake_hours_are_reported_on_pages_files_and_api(
 ) -> None:
     settings.HOURS_IN_DATABASE = BY_SIZE
     make_rollup(24, grain=Grain.DAY)
-    bring(lake)
-    figures_file(lake, HOUR, hour(2)).write_bytes(b"no Parquet")
+    move_to_lake(lake)
+    figures_file(lake, HOUR, hours_ago(2)).write_bytes(b"no Parquet")
     page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
     assert "One hour of streams is kept in the lake, where this process can't read" in unescaped(page)
     assert page.context["history"].figures.samples == 24 * 20
-    figures_file(lake, HOUR, hour(26)).unlink()
+    figures_file(lake, HOUR, hours_ago(26)).unlink()
     page = viewer.get("/analytics/?stream=live/cam-2&range=24h&grain=hour")
     assert page.context["history"].lacking_before.startswith("One hour of streams")
     settings.LAKE_DIR = tmp_path / "another"
@@ -164,7 +193,7 @@ def test_unreadable_lake_hours_are_reported_on_pages_files_and_api(
 
 def note_hours(count: int, **fields: Any) -> None:
     Partition.objects.bulk_create(
-        Partition(grain=Grain.HOUR, start=hour(number), state="done", metric_version=METRIC_VERSION, **fields)
+        Partition(grain=Grain.HOUR, start=hours_ago(number), state="done", metric_version=METRIC_VERSION, **fields)
         for number in range(count)
     )
 
@@ -175,7 +204,7 @@ def test_rollups_over_too_many_lake_hours_are_refused_or_shown_by_day(viewer: Cl
     answer = viewer.get("/api/v1/rollups")
     assert answer.status_code == 422
     assert f"from {MOST_HOURS} at most: give `from` and `to`" in answer.json()["detail"]
-    since = f"{hour(MOST_HOURS - 1):%Y-%m-%dT%H:%M}"
+    since = f"{hours_ago(MOST_HOURS - 1):%Y-%m-%dT%H:%M}"
     few = viewer.get(f"/api/v1/rollups?from={since}").json()
     assert (few["items"], few["count"]) == ([], 0)
     assert viewer.get("/api/v1/rollups?by=node").status_code == 200
@@ -197,9 +226,9 @@ def test_stream_with_only_daily_rollups_is_offered(viewer: Client, stream: Any, 
 def test_old_hours_are_read_as_they_were_computed(viewer: Client, lake: Path, settings: Settings) -> None:
     make_rollup(1, video_bytes=5)
     settings.HOURS_IN_DATABASE = BY_SIZE
-    bring(lake)
-    file = figures_file(lake, HOUR, hour(1))
-    former = figures_file(lake, HOUR, hour(1), METRIC_VERSION - 1)
+    move_to_lake(lake)
+    file = figures_file(lake, HOUR, hours_ago(1))
+    former = figures_file(lake, HOUR, hours_ago(1), METRIC_VERSION - 1)
     former.parent.mkdir(parents=True)
     file.rename(former)
     Partition.objects.update(metric_version=METRIC_VERSION - 1)
@@ -222,11 +251,11 @@ def told(client: Client, page: str) -> dict[str, str]:
 
 def lacking() -> None:
     make_rollup(start=NOON)
-    done(NOON)
-    done(NOON + AN_HOUR, 2, damaged_files=2)
-    done(NOON + 3 * AN_HOUR, 5, late_rows=300)
-    done(NOON + 8 * AN_HOUR, strays=1)
-    done(NOON + 200 * AN_HOUR, damaged_files=7)  # Of another time.
+    mark_done(NOON)
+    mark_done(NOON + AN_HOUR, 2, damaged_files=2)
+    mark_done(NOON + 3 * AN_HOUR, 5, late_rows=300)
+    mark_done(NOON + 8 * AN_HOUR, strays=1)
+    mark_done(NOON + 200 * AN_HOUR, damaged_files=7)  # Of another time.
 
 
 @pytest.mark.parametrize("page", [PAGE, COMPARED])
@@ -245,14 +274,14 @@ def test_pages_list_incomplete_hours_in_the_users_time_zone(viewer: Client, page
 @pytest.mark.parametrize("page", [PAGE, COMPARED])
 def test_pages_of_complete_hours_show_no_incomplete_note(viewer: Client, page: str) -> None:
     make_rollup(start=NOON)
-    done(NOON, 3)
-    done(NOON + 200 * AN_HOUR, damaged_files=1)
+    mark_done(NOON, 3)
+    mark_done(NOON + 200 * AN_HOUR, damaged_files=1)
     assert told(viewer, page) == {}
 
 
 def test_stream_without_rows_in_a_damaged_hour_shows_the_incomplete_note(viewer: Client) -> None:
     make_rollup(start=NOON, name="cam-2")
-    done(NOON, damaged_files=1)
+    mark_done(NOON, damaged_files=1)
     assert told(viewer, PAGE) == {"damaged_files": "1 hour is incomplete: 1 file could not be read: 4 Nov 2026, 12:00"}
 
 
@@ -277,8 +306,8 @@ def test_api_lists_incomplete_hours(viewer: Client) -> None:
 
 @pytest.mark.parametrize("scope", ["", "live", "live/cam-1"])
 def test_reports_list_incomplete_hours_in_their_time_zone(client: Client, viewer: Client, scope: str) -> None:
-    on_air("live/cam-1", NOON)
-    done(NOON, damaged_files=1, late_rows=20)
+    make_live_hour("live/cam-1", NOON)
+    mark_done(NOON, damaged_files=1, late_rows=20)
     document = made(client, scope)
     damaged, late = document["completeness"]["lacking"]
     assert damaged == {
@@ -298,15 +327,15 @@ def test_reports_list_incomplete_hours_in_their_time_zone(client: Client, viewer
 
 
 def test_reports_of_complete_hours_have_no_incomplete_note(client: Client) -> None:
-    on_air("live/cam-1", NOON)
-    done(NOON)
+    make_live_hour("live/cam-1", NOON)
+    mark_done(NOON)
     document = made(client, "")
     assert document["completeness"] == {"expected": 1, "done": 1}
     assert document["notes"] == []
 
 
 def test_report_with_all_files_damaged_says_publishing_is_not_known(client: Client) -> None:
-    done(NOON, damaged_files=3)
+    mark_done(NOON, damaged_files=3)
     document = made(client, "")
     assert (
         document["lede"]

@@ -2,6 +2,7 @@
 documentation names each metric."""
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,14 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 pytestmark = pytest.mark.usefixtures("nothing_scraped")
+
+
+@pytest.fixture
+def nothing_scraped() -> Iterator[None]:
+    """Forget the kept answers of /metrics."""
+    metrics.exposition.cache_clear()
+    yield
+    metrics.exposition.cache_clear()
 
 
 def test_stream_and_node_metrics_are_in_base_units(client: Client, stream: Stream) -> None:

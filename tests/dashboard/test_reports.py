@@ -17,7 +17,7 @@ from analytics.reports.document import MOST_ROWS, VERSION, Chart
 from dashboard.reports import charts as reports_charts
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, lacks, text_of
-from tests.dashboard.house import chart, document, make_delivery, make_report, stream_row
+from tests.dashboard.demo_data import chart, document, make_delivery, make_report, stream_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here", "still")]
 

@@ -15,8 +15,9 @@ from analytics.reports import subprocess_jobs
 from dashboard import tasks
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry, Stream
+from tests.analytics.rollups import make_rollup
 from tests.dashboard.conftest import api_token, client_of, make_session, make_stream, make_user, text_of
-from tests.dashboard.house import SINCE, WEEK, make_delivery, make_report, make_rollup
+from tests.dashboard.demo_data import SINCE, WEEK, make_delivery, make_report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 

@@ -22,7 +22,7 @@ from analytics.reports import subprocess_jobs
 from dashboard import access, consumers
 from ingest.services import roles
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
-from tests.dashboard.house import furnish
+from tests.dashboard.demo_data import seed_demo_data
 from tests.dashboard.sockets import socket
 
 ROLES = ("viewer", "operator", "key manager", "analyst", "admin")
@@ -296,7 +296,7 @@ Add a row to {table} in tests/dashboard/test_roles.py for each, such as
     "GET /sessions/": "view",
     "POST /streams/live/cam-1/kick": Write("kick", "session.kick"),
 with the ability that its gate asks for ("log in": any account, "nothing": anybody). The path is one that exists, from
-the fixture `there`: app live, stream cam-1 and node n1; what is in braces are ids that `house.furnish` answers."""
+the fixture `there`: app live, stream cam-1 and node n1; what is in braces are ids that `seed_demo_data` returns."""
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the table's paths name. PDFs are not drawn: who gets one is what is asked here."""
     made = subprocess_jobs._made
     monkeypatch.setattr(subprocess_jobs, "_made", lambda job, given: b"%PDF" if job == "pdf" else made(job, given))
-    return furnish()
+    return seed_demo_data()
 
 
 def _visitor(who: str, *, staff: bool = False) -> User:
@@ -396,7 +396,7 @@ async def test_no_websocket_for_a_foreign_page(path: str, origin: str) -> None:
 
 async def _open_house() -> tuple[dict[str, Any], dict[str, Client]]:
     def make() -> tuple[dict[str, Any], dict[str, Client]]:
-        return furnish(), {who: client_of(_visitor(who)) for who in VISITORS if who != "anonymous"}
+        return seed_demo_data(), {who: client_of(_visitor(who)) for who in VISITORS if who != "anonymous"}
 
     return await sync_to_async(make)()
 

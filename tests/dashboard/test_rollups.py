@@ -15,11 +15,8 @@ from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partitio
 from dashboard.history.comparison import MAX_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
-from tests.analytics.packed import sketched
-from tests.analytics.reports.rows import HOUR, done
-from tests.dashboard import house
+from tests.analytics.rollups import HOUR, hours_ago, make_rollup, mark_done, player_fields
 from tests.dashboard.conftest import api_token, csv_rows, file_text, lacks, text_of
-from tests.dashboard.house import make_rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 
@@ -152,19 +149,19 @@ ROLLUPS = "/api/v1/rollups?stream=live/cam-1&"
 
 def watched(start: datetime, seen: Sequence[str], **fields: Any) -> Rollup:
     """An hour (or what the fields say) in which these began to play."""
-    return make_rollup(start=start, **sketched(seen), **fields)
+    return make_rollup(start=start, **player_fields(seen), **fields)
 
 
 def hour(start: datetime, *seen: str) -> None:
     watched(start, seen)
-    done(start)
+    mark_done(start)
 
 
 def day(start: datetime, *seen: str) -> None:
     """Merged from its hours as they are."""
     watched(start, seen, grain=Grain.DAY)
     (pending,) = ledger.Days(start, start + DAY).pending()
-    done(start, grain=Grain.DAY, fingerprint=pending.fingerprint())
+    mark_done(start, grain=Grain.DAY, fingerprint=pending.fingerprint())
 
 
 def counted(client: Client, time: str, rows: str = ROLLUPS) -> int | None:
@@ -385,7 +382,7 @@ def test_chosen_rows_are_drawn_in_one_comparison_chart(viewer: Client) -> None:
     response = viewer.get(f"{COMPARED}?{picks}")
     chart = response.context["chart"]
     assert [line["label"] for line in chart["lines"]] == [f"live/cam-{number}" for number in range(MAX_CHOSEN)]
-    index = int((house.hour().timestamp() - chart["from"]) // 3600)
+    index = int((hours_ago().timestamp() - chart["from"]) // 3600)
     assert chart["lines"][1]["values"][index - 1 : index + 1] == ([400.0, 500.0] if index else [500.0])
     assert "pick=live%2Fcam-1&" not in chart["lines"][1]["without"]
     gone = viewer.get(f"{COMPARED}?pick=live/gone&pick=live/cam-1").content.decode()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 from django.test import Client
@@ -21,18 +22,37 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard import consumers
-from ingest import live_store
+from ingest import live_store, pages
 from ingest.live_store import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
 from ingest.models import StatusEvent, Stream
 from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
-from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
+from tests.dashboard.sockets import groups, opened, put, said, sample, socket, tick, until
 from tests.production.parts import Daphne, Web
 from tests.rtmpweb.test_runweb import UPGRADE
 from tests.server_process import Installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def send_sample(stream: Stream, at: float) -> str:
+    """Send a sample to the stream's page as a node does. Return its text."""
+    text = pages.sample_text(at=at, stream=snapshot(stream), sample=sample(at))
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.sample", "text": text})
+    return text
+
+
+async def send_event(stream: Stream, session: str, sequence: int) -> str:
+    text = pages.event_text({"session_id": session, "sequence": sequence, "at": 1.5, "kind": "onstatus"})
+    await get_channel_layer().group_send(f"stream.{stream.pk}", {"type": "stream.event", "text": text})
+    return text
+
+
+async def close_code(page: WebsocketCommunicator) -> int:
+    message = await page.receive_output(timeout=20)
+    assert message["type"] == "websocket.close"
+    return int(message["code"])
 
 
 async def refused(page: WebsocketCommunicator, code: int) -> WebsocketCommunicator:
@@ -46,7 +66,7 @@ async def test_anonymous_is_told_to_log_in_and_hears_nothing_else(stream: Stream
     await put(time.time(), snapshot(stream))
     page = await refused(socket(path.format(pk=stream.pk)), 4401)
     await tick(time.time(), snapshot(stream))
-    await second(stream, time.time())
+    await send_sample(stream, time.time())
     assert await page.receive_nothing(0.2)
     await page.disconnect()
 
@@ -77,9 +97,9 @@ async def test_a_streams_page_gets_samples_and_events_first(viewer: Client, stre
         assert first["events"][0].keys() == {
             *("sequence", "at", "kind", "level", "code", "description", "detail", "session_id")
         }
-        text = await second(stream, at + 1)
+        text = await send_sample(stream, at + 1)
         assert await page.receive_from(timeout=5) == text
-        text = await happen(stream, str(session.pk), 61)
+        text = await send_event(stream, str(session.pk), 61)
         assert await page.receive_from(timeout=5) == text
 
 
@@ -92,9 +112,9 @@ async def test_stream_websocket_skips_samples_and_events_already_sent(viewer: Cl
     await get_livestore().append_samples({stream.pk: sample(at)})
     async with opened(f"/ws/streams/{stream.pk}/", viewer) as page:
         await said(page)
-        await second(stream, at)
-        await happen(stream, str(session.pk), 1)
-        text = await happen(stream, str(session.pk), 2)
+        await send_sample(stream, at)
+        await send_event(stream, str(session.pk), 1)
+        text = await send_event(stream, str(session.pk), 2)
         assert await page.receive_from(timeout=5) == text
 
 
@@ -102,9 +122,9 @@ async def test_stream_websocket_receives_only_its_own_stream(viewer: Client, str
     other = await sync_to_async(make_stream)("stream-2")
     async with opened(f"/ws/streams/{stream.pk}/", viewer) as page:
         assert (await said(page))["stream"] is None
-        await second(other, time.time())
+        await send_sample(other, time.time())
         await tick(time.time(), snapshot(stream))
-        text = await second(stream, time.time())
+        text = await send_sample(stream, time.time())
         assert await page.receive_from(timeout=5) == text
 
 
@@ -137,10 +157,10 @@ async def test_websocket_is_closed_at_the_recheck_after_permission_is_lost(
         await said(page)
         await sync_to_async(lose)()
         await tick(time.time(), snapshot(stream))
-        await second(stream, time.time())
+        await send_sample(stream, time.time())
         assert await close_code(page) == code
         await tick(time.time(), snapshot(stream))
-        await second(stream, time.time())
+        await send_sample(stream, time.time())
         assert await page.receive_nothing(0.2)
 
 

@@ -21,8 +21,9 @@ from dashboard.templatetags import analytics, times
 from dashboard.zones import moment
 from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
 from ingest.services import keys
+from tests.analytics.rollups import make_rollup
 from tests.dashboard.conftest import api_token, client_of, file_text, lacks, make_session, make_user
-from tests.dashboard.house import furnish, make_rollup
+from tests.dashboard.demo_data import seed_demo_data
 from tests.dashboard.test_accessibility import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +115,7 @@ BESIDE = r'<time datetime="([^"]+T[^"]+)"(?![^>]*data-own-zone)[^>]*>(.*?)</time
 @pytest.mark.usefixtures("still")
 def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client: Client) -> None:
     """And, for who wants it so, beside each."""
-    there = furnish()
+    there = seed_demo_data()
     seen = beside = 0
     at_home(admin_client)
     for path in PAGES:

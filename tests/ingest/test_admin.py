@@ -16,7 +16,7 @@ from django.utils import timezone
 from ingest.admin_site import BoundedPaginator, LongList, RecentValues
 from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import bans, roles
-from tests.dashboard.house import furnish
+from tests.dashboard.demo_data import seed_demo_data
 from tests.ingest.operators import act, member
 
 # --- Roles ---
@@ -253,7 +253,7 @@ def listed(client: Client, **query: Any) -> Any:
 @pytest.mark.both_forms
 def test_admin_lists_of_history_never_query_all_rows(admin_client: Client) -> None:
     admin.autodiscover()  # As the pages' routes do, which may not be loaded yet.
-    furnish()
+    seed_demo_data()
     found = {
         model._meta.label_lower: model for model, made in admin.site._registry.items() if isinstance(made, LongList)
     }

@@ -22,8 +22,8 @@ from analytics.tables import DAY, HOUR, partition_folder, table_folder
 from bench.analytics import jvm
 from bench.analytics.duck import DAY_US, HOUR_US, KINDS, MEASURES, Duck
 from ingest.telemetry.lake import hour_folder
-from tests.analytics import oracle
-from tests.analytics.chaos import endure
+from tests.analytics import test_oracle as oracle
+from tests.analytics.test_chaos import endure
 from tests.tools import require_tool
 
 pytestmark = pytest.mark.soak
@@ -61,10 +61,10 @@ def lake(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.timeout(1800)
 def test_an_oracle_makes_the_same_figures_of_a_million_samples(lake: Path) -> None:
-    assert oracle.disordered(lake, streams=95, start=START - timedelta(hours=3), hours=6) > 900_000
-    with oracle.prepared(lake) as duck:
+    assert oracle.fill_with_disorder(lake, streams=95, start=START - timedelta(hours=3), hours=6) > 900_000
+    with oracle.open_lake(lake) as duck:
         for grain in ("hour", "day"):
-            oracle.bring(duck, lake, grain)
+            oracle.load_grain(duck, lake, grain)
             oracle.check_columns(duck)
             for kind in oracle.KINDS:
                 oracle.check_percentiles(duck, kind, of_most=50_000)

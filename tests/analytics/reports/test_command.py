@@ -21,10 +21,10 @@ from analytics.reports.document import Document
 from analytics.scopes import Scope
 from ingest.models import Application, AuditEntry, Session, Stream
 from ingest.services.audit import Actor
-from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
+from tests.analytics.rollups import HOUR, HOUR_MS, MONDAY, make_live_hour, mark_done, save_rollup
 from tests.receivers import MailReceiver
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_lake")]
 
 
 def run(*words: str) -> str:
@@ -36,8 +36,8 @@ def run(*words: str) -> str:
 @pytest.fixture
 def week() -> None:
     for number in range(7):
-        hour("live/a", MONDAY + number * 24 * HOUR)
-        done(MONDAY + number * 24 * HOUR)
+        make_live_hour("live/a", MONDAY + number * 24 * HOUR)
+        mark_done(MONDAY + number * 24 * HOUR)
 
 
 def test_a_report_is_made_printed_and_kept(week: None) -> None:
@@ -110,8 +110,8 @@ def test_report_make_of_a_broadcast_needs_its_computed_figures(week: None) -> No
     Session.objects.create(started_at=begin, ended_at=begin + timedelta(minutes=50), **common)
     with pytest.raises(CommandError, match="analytics run"):
         run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07")
-    half = dict.fromkeys(("live_ms", "elapsed_ms"), H_MS // 2)
-    rollup("live/a", begin, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-07T20:00:01Z", **half)
+    half: dict[str, Any] = dict.fromkeys(("live_ms", "elapsed_ms"), HOUR_MS // 2)
+    save_rollup("live/a", begin, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-07T20:00:01Z", **half)
     made = json.loads(run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07", "--json"))
     assert made["period"]["words"] == "7 November 2026, 20:00 to 20:50"
     assert made["figures"]["live_h"] == 0.5
@@ -154,9 +154,9 @@ def seen_by_others(settings: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.django_db(transaction=True)
 def test_report_made_by_another_process_is_attributed_to_its_requester(seen_by_others: None) -> None:
     user = User.objects.create_user("ana")
-    hour("live/a", MONDAY)
-    hour("live/b", MONDAY)
-    done(MONDAY)
+    make_live_hour("live/a", MONDAY)
+    make_live_hour("live/b", MONDAY)
+    mark_done(MONDAY)
     made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope("live", "a"), Actor("ana", user, "192.0.2.7")))
     assert (made.kind, made.since, made.until, made.scope) == ("weekly", PERIOD.since, PERIOD.until, "live/a")
     assert (made.made_by, made.time_zone, made.hours_done) == (user, "Europe/Berlin", 1)

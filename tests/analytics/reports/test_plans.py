@@ -19,12 +19,12 @@ from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportD
 from analytics.reports import builder, plans, schedule
 from ingest.models import Application, Session, Stream
 from ingest.telemetry.lake import hour_folder, write_parquet
-from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
+from tests.analytics.rollups import HOUR, HOUR_MS, MONDAY, make_live_hour, mark_done, save_rollup
 from tests.broker import waiting
-from tests.dashboard.house import make_delivery, make_report
+from tests.dashboard.demo_data import make_delivery, make_report
 from tests.tools import hide_java
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_lake")]
 
 Kind = ReportPlan.Kind
 DAY = timedelta(days=1)
@@ -108,8 +108,8 @@ def test_a_plan_that_is_changed_makes_nothing_of_the_past(change: dict[str, Any]
 @pytest.mark.both_forms
 def test_a_report_waits_for_its_hours_asks_for_a_run_and_says_when_it_went_without(lake: Path) -> None:
     row = plan(counts_from=NOON, recipients="ops@example.org")
-    hour("live/a", MONDAY)
-    done(MONDAY)
+    make_live_hour("live/a", MONDAY)
+    mark_done(MONDAY)
     recorded(lake, MONDAY + HOUR)
     due = TUESDAY + 6 * HOUR
     assert plans.make_due(row, due) == []
@@ -128,7 +128,7 @@ def test_report_is_made_as_soon_as_its_hours_are_computed(lake: Path) -> None:
     # The hour's files go with retention; that it was computed stays known.
     for file in lake.rglob("*.parquet"):
         file.unlink()
-    done(MONDAY)
+    mark_done(MONDAY)
     (report,) = plans.make_due(row, TUESDAY + 6 * HOUR + timedelta(minutes=5))
     assert report.is_complete
 
@@ -146,7 +146,7 @@ def test_plan_of_an_application_or_stream_covers_only_its_streams() -> None:
     app = Application.objects.create(name="live")
     stream = Stream.objects.create(application=app, name="a")
     for path in ("live/a", "live/b", "cams/a"):
-        hour(path, MONDAY)
+        make_live_hour(path, MONDAY)
     made = [plan(counts_from=NOON, **of) for of in ({}, {"app": "live"}, {"stream": stream})]
     reports = [plans.make_due(row, TUESDAY + 6 * HOUR)[0] for row in made]
     assert [report.scope for report in reports] == ["", "live", "live/a"]
@@ -188,9 +188,9 @@ def session(start: datetime, end: datetime | None, name: str = "a", **fields: An
 
 
 def counted(start: datetime, begin: datetime, name: str = "a", **figures: Any) -> None:
-    values = {"elapsed_ms": H_MS // 2, "live_ms": H_MS // 2, "good_ms": H_MS // 2, "starts": 1} | figures
+    values = {"elapsed_ms": HOUR_MS // 2, "live_ms": HOUR_MS // 2, "good_ms": HOUR_MS // 2, "starts": 1} | figures
     value = f"{begin:%Y-%m-%dT%H:%M:%SZ}"
-    rollup(f"live/{name}", start, kbps=[6000.0] * 9, dimension=Dimension.BROADCAST, value=value, **values)
+    save_rollup(f"live/{name}", start, kbps=[6000.0] * 9, dimension=Dimension.BROADCAST, value=value, **values)
 
 
 @pytest.mark.both_forms
@@ -209,8 +209,8 @@ def test_a_broadcast_is_reported_once_it_has_ended_for_good(lake: Path) -> None:
     assert AnalyticsRun.objects.count() == 1
     counted(begin, begin + timedelta(seconds=1), broadcasts=1)
     counted(begin + HOUR, begin + timedelta(seconds=1), reconnects=1, starts=1, recovery_ms=180_000)
-    done(begin, processed_at=begin + HOUR + timedelta(minutes=3))
-    done(begin + HOUR, processed_at=end)  # Its last minute may not be in it.
+    mark_done(begin, processed_at=begin + HOUR + timedelta(minutes=3))
+    mark_done(begin + HOUR, processed_at=end)  # Its last minute may not be in it.
     assert plans.make_due(row, end + timedelta(minutes=6)) == []
     Partition.objects.filter(start=begin + HOUR).update(processed_at=end + timedelta(minutes=3))
     (report,) = plans.make_due(row, end + timedelta(minutes=7))
@@ -231,7 +231,7 @@ def test_a_broadcast_that_goes_on_is_not_reported(lake: Path) -> None:
     session(MONDAY, MONDAY + HOUR)
     session(MONDAY + HOUR + timedelta(minutes=2), None, end_reason="")
     counted(MONDAY, MONDAY)
-    done(MONDAY, 2)
+    mark_done(MONDAY, 2)
     assert plans.make_due(row, MONDAY + 2 * HOUR) == []
 
 
@@ -240,14 +240,14 @@ def test_half_of_a_broadcast_is_not_reported_and_never_one_twice(lake: Path) -> 
     begin, end = MONDAY + timedelta(minutes=20), MONDAY + timedelta(minutes=100)
     session(begin, end)
     counted(MONDAY + HOUR, MONDAY + HOUR)  # Of the first hour nothing is known: its row has no tail.
-    done(MONDAY + HOUR, processed_at=end + timedelta(minutes=3))
+    mark_done(MONDAY + HOUR, processed_at=end + timedelta(minutes=3))
     assert plans.make_due(row, end + HOUR) == []
     (report,) = plans.make_due(row, end + 6 * HOUR)
     assert report.since == MONDAY + HOUR
     Rollup.objects.filter(dimension=Dimension.BROADCAST).delete()
     counted(MONDAY, begin)
     counted(MONDAY + HOUR, begin)
-    done(MONDAY, processed_at=end + 7 * HOUR)
+    mark_done(MONDAY, processed_at=end + 7 * HOUR)
     assert plans.make_due(row, end + 7 * HOUR) == []
 
 
@@ -257,7 +257,7 @@ def test_broadcasts_that_are_reported_cost_no_more_look_ups(lake: Path, django_a
     for name in "abcdef":
         session(MONDAY, MONDAY + HOUR, name)
         counted(MONDAY, MONDAY, name)
-    done(MONDAY, 2, processed_at=MONDAY + 3 * HOUR)
+    mark_done(MONDAY, 2, processed_at=MONDAY + 3 * HOUR)
     assert len(plans.make_due(row, MONDAY + 3 * HOUR)) == 6
     with django_assert_num_queries(2):
         assert plans.make_due(row, MONDAY + 4 * HOUR) == []
@@ -269,7 +269,7 @@ def test_two_broadcasts_of_a_day_are_two_reports(lake: Path) -> None:
         begin = MONDAY + number * 3 * HOUR
         session(begin, begin + HOUR)
         counted(begin, begin)
-        done(begin, 2, processed_at=begin + 2 * HOUR)
+        mark_done(begin, 2, processed_at=begin + 2 * HOUR)
     made = plans.make_due(row, MONDAY + 6 * HOUR)
     assert sorted(report.since for report in made) == [MONDAY, MONDAY + 3 * HOUR]
 

@@ -18,10 +18,10 @@ from ingest.delivery import engine
 from ingest.delivery.email import EmailChannel
 from ingest.models import Application, Delivery, Stream
 from rtmpweb.celery import app as celery
-from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour
+from tests.analytics.rollups import HOUR, HOUR_MS, MONDAY, make_live_hour, mark_done
 from tests.receivers import MailReceiver
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_lake")]
 
 State = ReportDelivery.State
 TASKS = {
@@ -37,10 +37,10 @@ def report(lake: Path) -> Report:
     app = Application.objects.create(name="live")
     Stream.objects.create(application=app, name="studio <1>", target_kbps=6000)
     for number in range(4):
-        hour("live/Арена-2", MONDAY + number * HOUR)
-        hour("live/studio <1>", MONDAY + number * HOUR, below_ms=H_MS // 4, bad_ms=H_MS // 4)
-    hour("live/=cmd", MONDAY)
-    done(MONDAY, 4)
+        make_live_hour("live/Арена-2", MONDAY + number * HOUR)
+        make_live_hour("live/studio <1>", MONDAY + number * HOUR, below_ms=HOUR_MS // 4, bad_ms=HOUR_MS // 4)
+    make_live_hour("live/=cmd", MONDAY)
+    mark_done(MONDAY, 4)
     period = periods.containing(ReportPlan.Kind.WEEKLY, date(2026, 11, 2), periods.zone_of("Europe/Berlin"))
     return builder.make(period, Scope())
 

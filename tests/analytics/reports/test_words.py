@@ -19,9 +19,9 @@ from analytics.scopes import Scope
 from analytics.tables import PARTIALS, partition_folder
 from ingest.models import Application, Stream
 from ingest.services.refusals import CODES, REASONS
-from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, hour, rollup
+from tests.analytics.rollups import HOUR, HOUR_MS, MONDAY, make_live_hour, save_rollup
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_lake")]
 
 Kind = ReportPlan.Kind
 NOW = datetime(2026, 11, 9, 0, 12, tzinfo=UTC)
@@ -44,15 +44,15 @@ def report(lake: Path, kind: str = Kind.WEEKLY, zone: str = "UTC", scope: str = 
 
 def week(path: str, first: datetime = MONDAY, **figures: Any) -> None:
     for number in range(7):
-        hour(path, first + number * 24 * HOUR + 10 * HOUR, **figures)
+        make_live_hour(path, first + number * 24 * HOUR + 10 * HOUR, **figures)
 
 
 def bad_evening(path: str) -> None:
     breaks: dict[str, Any] = dict.fromkeys(("starts", "ends", "unplanned_ends", "reconnects"), 1)
     breaks |= {"end_reasons": {"tcp_reset": 1}, "recovery_ms": 20_000}
-    trouble = dict.fromkeys(("below_ms", "bad_ms"), H_MS * 9 // 10) | {"good_ms": H_MS // 10}
+    trouble = dict.fromkeys(("below_ms", "bad_ms"), HOUR_MS * 9 // 10) | {"good_ms": HOUR_MS // 10}
     for number in range(3):
-        hour(path, SUNDAY_EVENING + number * HOUR, kbps=1920, **trouble, **breaks)
+        make_live_hour(path, SUNDAY_EVENING + number * HOUR, kbps=1920, **trouble, **breaks)
 
 
 def test_report_of_a_steady_week_has_one_good_finding(lake: Path) -> None:
@@ -123,9 +123,9 @@ def test_report_states_hours_in_its_time_zone(lake: Path) -> None:
 def test_each_rule_speaks_of_its_trouble(lake: Path) -> None:
     week("live/late", gop_2=0, gop_10=450, keyframe_interval_max=8.0)
     week("live/lossy", missing_frames_est=1200)
-    week("live/silent", starved_ms=H_MS // 20)
-    week("live/ill", bad_ms=H_MS // 4, good_ms=3 * H_MS // 4)
-    week("live/warned", warning_ms=H_MS // 2, good_ms=H_MS // 2)
+    week("live/silent", starved_ms=HOUR_MS // 20)
+    week("live/ill", bad_ms=HOUR_MS // 4, good_ms=3 * HOUR_MS // 4)
+    week("live/warned", warning_ms=HOUR_MS // 2, good_ms=HOUR_MS // 2)
     said = {finding["stream"]: finding for finding in report(lake)["findings"]}
     assert {(stream, each["level"], each["what"]) for stream, each in said.items()} == {
         ("live/late", "warning", "live/late had keyframe intervals over 4 s (100 % of them, up to 8 s)."),
@@ -145,8 +145,8 @@ def test_stalled_viewers_are_a_finding_from_20_viewer_reports_on(
     lake: Path, reports: int, stalled_ms: int, level: str, share: str
 ) -> None:
     """By so many that told how they played; of fewer nobody can say whose network it was."""
-    told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": H_MS - stalled_ms}
-    hour("live/a", MONDAY, viewer_ms=2 * H_MS, viewer_joins=15, viewer_join_ms=30_000, **told)
+    told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": HOUR_MS - stalled_ms}
+    make_live_hour("live/a", MONDAY, viewer_ms=2 * HOUR_MS, viewer_joins=15, viewer_join_ms=30_000, **told)
     made = report(lake)
     (finding,) = made["findings"]
     assert finding["level"] == level
@@ -164,10 +164,10 @@ def test_report_without_hls_viewers_has_no_viewer_tiles(lake: Path) -> None:
 def test_refusals_are_reported_by_reason_and_stream(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
     common: dict[str, Any] = {"refused": 8, "accepted": 241, "refusals": {"key_expired": 6, "busy": 2}}
-    rollup("live", start, dimension=Dimension.APP, **common)
-    rollup("", start, dimension=Dimension.NODE, value="n1", **common)
-    rollup("live/pop-up", start, refused=6, refusals={"key_expired": 6})
-    hour("live/a", start + HOUR)
+    save_rollup("live", start, dimension=Dimension.APP, **common)
+    save_rollup("", start, dimension=Dimension.NODE, value="n1", **common)
+    save_rollup("live/pop-up", start, refused=6, refusals={"key_expired": 6})
+    make_live_hour("live/a", start + HOUR)
     made = report(lake)
     assert made["findings"] == [
         {
@@ -189,8 +189,8 @@ def test_refusals_are_reported_by_reason_and_stream(lake: Path) -> None:
 def test_refusals_add_up_to_those_that_were_refused(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
     reasons = {"key_unknown": 12, "busy": 9, "key_expired": 5, "banned": 2, "draining": 1}
-    rollup("", start, dimension=Dimension.NODE, value="n1", refused=32, refusals=reasons)
-    hour("live/a", start)
+    save_rollup("", start, dimension=Dimension.NODE, value="n1", refused=32, refusals=reasons)
+    make_live_hour("live/a", start)
     made = report(lake)
     assert made["findings"][0]["what"] == "32 connections were refused."
     assert made["findings"][0]["advice"] == (
@@ -202,11 +202,11 @@ def test_refusals_add_up_to_those_that_were_refused(lake: Path) -> None:
 
 def test_streams_are_in_the_order_of_lost_minutes_times_audience_then_of_names(lake: Path) -> None:
     minute = 60_000
-    hour("live/long-but-unseen", MONDAY, live_ms=H_MS - 20 * minute, player_ms=0)
-    hour("live/watched", MONDAY, bad_ms=2 * minute, good_ms=H_MS - 2 * minute, player_ms=50 * H_MS)
-    hour("live/gaps", MONDAY, recovery_ms=5 * minute, player_ms=2 * H_MS)
+    make_live_hour("live/long-but-unseen", MONDAY, live_ms=HOUR_MS - 20 * minute, player_ms=0)
+    make_live_hour("live/watched", MONDAY, bad_ms=2 * minute, good_ms=HOUR_MS - 2 * minute, player_ms=50 * HOUR_MS)
+    make_live_hour("live/gaps", MONDAY, recovery_ms=5 * minute, player_ms=2 * HOUR_MS)
     for name in ("b", "a"):
-        hour(f"live/{name}", MONDAY)
+        make_live_hour(f"live/{name}", MONDAY)
     rows = report(lake)["streams"]
     assert [(row["stream"], row["lost_min"]) for row in rows] == [
         ("live/watched", 2),
@@ -220,7 +220,7 @@ def test_streams_are_in_the_order_of_lost_minutes_times_audience_then_of_names(l
 def test_there_is_one_count_of_drops(lake: Path) -> None:
     """Two sessions ended unexpectedly; it came back eight times, after clean stops as well."""
     week("live/a")
-    hour("live/a", SUNDAY_EVENING, ends=9, unplanned_ends=2, starts=9, reconnects=8, recovery_ms=160_000)
+    make_live_hour("live/a", SUNDAY_EVENING, ends=9, unplanned_ends=2, starts=9, reconnects=8, recovery_ms=160_000)
     made = report(lake)
     (found,) = made["findings"]
     assert found["what"] == "live/a dropped twice (mean time to recover 20 s)."
@@ -235,15 +235,15 @@ def test_there_is_one_count_of_drops(lake: Path) -> None:
 
 def test_drops_of_the_worst_hours_are_said_to_be_a_part(lake: Path) -> None:
     week("live/a", unplanned_ends=1)
-    hour("live/a", SUNDAY_EVENING, unplanned_ends=3)
+    make_live_hour("live/a", SUNDAY_EVENING, unplanned_ends=3)
     assert "**live/a** had 3 of its 10 drops." in report(lake)["lede"]
 
 
 def test_refusals_without_application_count_only_in_reports_of_all_streams(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
-    hour("live/a", start)
-    rollup("", start, dimension=Dimension.NODE, value="n1", accepted=1, refused=3, refusals={"unknown_app": 3})
-    rollup("", start, dimension=Dimension.NODE, value="n2", refused=1, refusals={"banned": 1})
+    make_live_hour("live/a", start)
+    save_rollup("", start, dimension=Dimension.NODE, value="n1", accepted=1, refused=3, refusals={"unknown_app": 3})
+    save_rollup("", start, dimension=Dimension.NODE, value="n2", refused=1, refusals={"banned": 1})
     made = report(lake)
     assert made["findings"][0]["what"] == "4 connections were refused."
     assert {each["reason"]: each["count"] for each in made["refusals"]} == {"unknown_app": 3, "banned": 1}
@@ -252,7 +252,7 @@ def test_refusals_without_application_count_only_in_reports_of_all_streams(lake:
 
 
 def test_a_stream_that_was_only_refused_published_nothing(lake: Path) -> None:
-    rollup("live/cam", MONDAY, refused=5, refusals={"key_revoked": 5})
+    save_rollup("live/cam", MONDAY, refused=5, refusals={"key_revoked": 5})
     made = report(lake)
     assert made["lede"] == "Nothing was published in this week."
     assert made["figures"]["streams"] == 0
@@ -272,7 +272,7 @@ def test_report_of_a_stream_with_low_uptime_is_not_called_steady(
     lake: Path, live: float, gap_s: int, level: str, lede: str
 ) -> None:
     broken = {"recovery_ms": 1000 * gap_s, "starts": 2, "reconnects": 1} if gap_s else {}
-    hour("live/a", MONDAY, live_ms=int(H_MS * live), **broken)
+    make_live_hour("live/a", MONDAY, live_ms=int(HOUR_MS * live), **broken)
     made = report(lake)
     assert made["lede"] == lede
     assert [finding["level"] for finding in made["findings"]] == [level]
@@ -282,8 +282,10 @@ def test_report_of_a_stream_with_low_uptime_is_not_called_steady(
 
 def test_breaks_that_took_long_are_bad(lake: Path) -> None:
     week("live/short")
-    hour("live/short", SUNDAY_EVENING, unplanned_ends=2, reconnects=2, recovery_ms=20_000)
-    hour("live/long", SUNDAY_EVENING, live_ms=H_MS // 2, unplanned_ends=2, reconnects=2, recovery_ms=500_000)
+    make_live_hour("live/short", SUNDAY_EVENING, unplanned_ends=2, reconnects=2, recovery_ms=20_000)
+    make_live_hour(
+        "live/long", SUNDAY_EVENING, live_ms=HOUR_MS // 2, unplanned_ends=2, reconnects=2, recovery_ms=500_000
+    )
     assert [(each["stream"], each["level"]) for each in report(lake)["findings"]] == [
         ("live/long", "bad"),
         ("live/short", "warning"),
@@ -321,7 +323,7 @@ def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
     zone = periods.zone_of("Europe/Berlin")
     period = periods.containing(Kind.DAILY, date(2026, 3, 29), zone)
     for each in period.starts:
-        hour("live/a", each)
+        make_live_hour("live/a", each)
     made = builder.build_document(
         period, Scope(), former=None, completeness=Completeness(23, 23, []), now=NOW, lake=lake
     )
@@ -360,16 +362,16 @@ def gather(lake: Path, scope: str = "", zone: str = "UTC") -> Gathered:
 @pytest.mark.both_forms
 def test_report_figures_are_sums_and_derived_values_of_the_rollups(lake: Path) -> None:
     common: dict[str, Any] = {"dimension": Dimension.APP, "value": "live", "starts": 1, "accepted": 1}
-    rollup(
+    save_rollup(
         "live",
         MONDAY,
         **common,
         broadcasts=1,
         kbps=[1000.0, 2000.0, 3000.0],
-        elapsed_ms=H_MS,
-        live_ms=H_MS,
-        good_ms=H_MS,
-        player_ms=30 * H_MS,
+        elapsed_ms=HOUR_MS,
+        live_ms=HOUR_MS,
+        good_ms=HOUR_MS,
+        player_ms=30 * HOUR_MS,
         peak_players=40,
         peak_at=MONDAY + timedelta(minutes=3),
         out_bytes=2_000_000_000,
@@ -377,7 +379,7 @@ def test_report_figures_are_sums_and_derived_values_of_the_rollups(lake: Path) -
         refused=1,
         refusals={"busy": 1},
     )
-    rollup(
+    save_rollup(
         "live",
         MONDAY + HOUR,
         **common,
@@ -387,23 +389,23 @@ def test_report_figures_are_sums_and_derived_values_of_the_rollups(lake: Path) -
         unplanned_ends=2,
         end_reasons={"tcp_reset": 2},
         kbps=[4000.0, 4000.0, 4000.0],
-        elapsed_ms=H_MS // 2,
-        live_ms=H_MS // 2 - 60_000,
-        warning_ms=H_MS // 4,
-        bad_ms=H_MS // 4,
+        elapsed_ms=HOUR_MS // 2,
+        live_ms=HOUR_MS // 2 - 60_000,
+        warning_ms=HOUR_MS // 4,
+        bad_ms=HOUR_MS // 4,
         starved_ms=60_000,
-        targeted_ms=H_MS // 2,
-        below_ms=H_MS // 8,
+        targeted_ms=HOUR_MS // 2,
+        below_ms=HOUR_MS // 8,
         video_frames=990,
         missing_frames_est=10,
         ts_gaps=3,
-        player_ms=6 * H_MS,
-        viewer_ms=4 * H_MS,
+        player_ms=6 * HOUR_MS,
+        viewer_ms=4 * HOUR_MS,
         viewer_reports=40,
         viewer_joins=36,
         viewer_join_ms=54_000,
         viewer_stalled_ms=36_000,
-        viewer_watched_ms=3 * H_MS - 36_000,
+        viewer_watched_ms=3 * HOUR_MS - 36_000,
         peak_viewers=60,
         peak_players=90,
         peak_at=MONDAY + timedelta(minutes=70),
@@ -467,8 +469,10 @@ def test_report_figures_are_sums_and_derived_values_of_the_rollups(lake: Path) -
 def test_hours_of_other_days_streams_and_dimensions_stay_out(lake: Path) -> None:
     for start in (MONDAY - HOUR, MONDAY, MONDAY + 23 * HOUR, MONDAY + 24 * HOUR):
         for path in ("live/a", "live/b", "cams/a"):
-            rollup(path, start, kbps=[1.0], elapsed_ms=1000, live_ms=1000)
-            rollup(path, start, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-02T00:00:00Z", live_ms=1000)
+            save_rollup(path, start, kbps=[1.0], elapsed_ms=1000, live_ms=1000)
+            save_rollup(
+                path, start, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-02T00:00:00Z", live_ms=1000
+            )
     assert {path: of.live_ms for path, of in gather(lake).streams.items()} == dict.fromkeys(
         ("cams/a", "live/a", "live/b"), 2000
     )
@@ -480,15 +484,15 @@ def test_hours_of_other_days_streams_and_dimensions_stay_out(lake: Path) -> None
 @pytest.mark.both_forms
 def test_days_are_those_of_the_time_zone(lake: Path) -> None:
     for number in range(-24, 48):
-        rollup("live/a", MONDAY + number * HOUR, live_ms=1, elapsed_ms=1)
+        save_rollup("live/a", MONDAY + number * HOUR, live_ms=1, elapsed_ms=1)
     assert gather(lake, "live/a", "Europe/Berlin").together.live_ms == 24
     assert gather(lake, "live/a", "Asia/Kolkata").together.live_ms == 25  # Widened to whole hours.
 
 
 @pytest.mark.both_forms
 def test_percentiles_are_of_all_samples_of_a_stream(lake: Path) -> None:
-    rollup("live/a", MONDAY, kbps=[float(each) for each in range(1, 1001)])
-    rollup("live/a", MONDAY + HOUR, kbps=[5000.0] * 1000)
+    save_rollup("live/a", MONDAY, kbps=[float(each) for each in range(1, 1001)])
+    save_rollup("live/a", MONDAY + HOUR, kbps=[5000.0] * 1000)
     low, median, high = gather(lake).streams["live/a"].quantiles
     assert low == pytest.approx(100, abs=10)
     assert median == pytest.approx(1000, abs=10)
@@ -499,8 +503,8 @@ def test_percentiles_are_of_all_samples_of_a_stream(lake: Path) -> None:
 def test_a_peak_across_applications_is_of_one_minute(lake: Path) -> None:
     for app, players in (("live", 50), ("cams", 70)):
         peaks: dict[str, Any] = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2}
-        rollup(app, MONDAY, dimension=Dimension.APP, peak_at=MONDAY, **peaks)
-    rollup("live", MONDAY + HOUR, dimension=Dimension.APP, peak_players=80, peak_streams=1, peak_at=MONDAY + HOUR)
+        save_rollup(app, MONDAY, dimension=Dimension.APP, peak_at=MONDAY, **peaks)
+    save_rollup("live", MONDAY + HOUR, dimension=Dimension.APP, peak_players=80, peak_streams=1, peak_at=MONDAY + HOUR)
     both = gather(lake).together
     assert (both.peak_players, both.peak_viewers) == (120, 100)  # No minutes are left: the most that it can have been.
     rows = [(0, "live", "a", 50, 40, 1), (0, "cams", "b", 20, 20, 1)]

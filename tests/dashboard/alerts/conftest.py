@@ -1,4 +1,4 @@
-"""Fixtures: a receiver that a webhook points at, and events as ingest writes them."""
+"""Fixtures: a receiver that a webhook points at, and a writer of the outbox."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -27,14 +27,14 @@ def webhook(receiver: HttpReceiver, settings: Any, db: None) -> Webhook:
     return Webhook.objects.create(name="graphics", url=receiver.url)
 
 
-class Told:
-    """Writes what ingest would: in order, one after the other."""
+class OutboxWriter:
+    """Writes a session's events to the outbox in order, as ingest does."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.number = 0
 
-    def tell(self, kind: str, at: datetime | None = None, **about: Any) -> OutboxEvent:
+    def write(self, kind: str, at: datetime | None = None, **about: Any) -> OutboxEvent:
         self.number += 1
         when = at or timezone.now()
         once = f"{kind}:{self.session.pk}:{self.number}"
@@ -43,31 +43,31 @@ class Told:
         return event
 
     def publish(self, at: datetime | None = None) -> OutboxEvent:
-        return self.tell("publish", at)
+        return self.write("publish", at)
 
     def end(self, reason: str = "tcp_reset", at: datetime | None = None) -> OutboxEvent:
         when = at or timezone.now()
         Session.objects.filter(pk=self.session.pk).update(ended_at=when, end_reason=reason, end_description="It broke.")
-        return self.tell("unpublish", when, end={"reason": reason, "description": "It broke."})
+        return self.write("unpublish", when, end={"reason": reason, "description": "It broke."})
 
     def opened(self, check: str = "starving", level: str = "bad", at: datetime | None = None) -> OutboxEvent:
-        return self.tell("health.opened", at, health=told_of(check, level))
+        return self.write("health.opened", at, health=_issue(check, level))
 
     def cleared(self, check: str = "starving", at: datetime | None = None, **detail: str) -> OutboxEvent:
-        return self.tell("health.cleared", at, health={**told_of(check, "status"), **detail})
+        return self.write("health.cleared", at, health={**_issue(check, "status"), **detail})
 
 
-def told_of(check: str, level: str) -> Issue:
+def _issue(check: str, level: str) -> Issue:
     words = {"title": "Nothing has arrived for 14 s (5 s at most).", "actual": "14 s"}
     return issue(check, level, advice="Check that the encoder is running, then its uplink.", **words)
 
 
-def live(stream: Stream, **fields: Any) -> Told:
-    return Told(make_session(stream, **fields))
+def live(stream: Stream, **fields: Any) -> OutboxWriter:
+    return OutboxWriter(make_session(stream, **fields))
 
 
 @pytest.fixture
-def publisher(stream: Stream) -> Told:
+def publisher(stream: Stream) -> OutboxWriter:
     made = live(stream)
     made.publish()
     return made

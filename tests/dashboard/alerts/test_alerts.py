@@ -22,7 +22,7 @@ from ingest.delivery.kinds import kind_of
 from ingest.models import Application, Delivery, HealthOverride, Node, Service, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
-from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.alerts.conftest import OutboxWriter, live
 from tests.dashboard.conftest import is_silenced
 from tests.snapshots import issue
 
@@ -59,13 +59,13 @@ def after(**span: float) -> datetime:
     return timezone.now() + timedelta(**span)
 
 
-def acknowledge(publisher: Told, level: str) -> None:
+def acknowledge(publisher: OutboxWriter, level: str) -> None:
     about = {"code": "starving", "at": timezone.now(), "detail": {"level": level}}
     StatusEvent.objects.create(session=publisher.session, sequence=10**6, kind=streams_actions.ACKNOWLEDGED, **about)
 
 
 @pytest.mark.both_forms
-def test_alert_of_next_publisher_survives_late_end_of_previous_session(publisher: Told, stream: Stream) -> None:
+def test_alert_of_next_publisher_survives_late_end_of_previous_session(publisher: OutboxWriter, stream: Stream) -> None:
     rule()
     publisher.opened()
     run()
@@ -82,7 +82,9 @@ def test_alert_of_next_publisher_survives_late_end_of_previous_session(publisher
 
 
 @pytest.mark.both_forms
-def test_issue_opening_and_clearing_are_each_notified_once_per_recipient(publisher: Told, webhook: Webhook) -> None:
+def test_issue_opening_and_clearing_are_each_notified_once_per_recipient(
+    publisher: OutboxWriter, webhook: Webhook
+) -> None:
     watching = rule(emails="a@example.org, b@example.org")
     watching.webhooks.add(webhook)
     webhook.kinds = ["recording.done"]
@@ -104,7 +106,7 @@ def test_issue_opening_and_clearing_are_each_notified_once_per_recipient(publish
     assert body["alert"]["cleared_why"] == "Back within limits."
 
 
-def test_issue_that_clears_within_the_delay_is_not_notified(publisher: Told) -> None:
+def test_issue_that_clears_within_the_delay_is_not_notified(publisher: OutboxWriter) -> None:
     rule(delay_s=30)
     publisher.opened()
     publisher.opened("gop_long")
@@ -116,7 +118,7 @@ def test_issue_that_clears_within_the_delay_is_not_notified(publisher: Told) -> 
 
 
 def test_alert_notified_while_clearing_also_gets_its_cleared_notification(
-    publisher: Told, monkeypatch: pytest.MonkeyPatch
+    publisher: OutboxWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another worker tells of it between the statements by which it clears."""
     rule()
@@ -139,7 +141,7 @@ def test_alert_notified_while_clearing_also_gets_its_cleared_notification(
 
 
 @pytest.mark.both_forms
-def test_lasting_bad_issue_in_a_burst_of_events_is_still_alerted(publisher: Told, webhook: Webhook) -> None:
+def test_lasting_bad_issue_in_a_burst_of_events_is_still_alerted(publisher: OutboxWriter, webhook: Webhook) -> None:
     """As where an uplink breaks. Webhooks are told so many a minute; what is bad and lasts is alerted all the same."""
     rule(level="bad")
     most = outbox.MAX_OPENED_A_MINUTE
@@ -164,7 +166,7 @@ def test_lasting_bad_issue_in_a_burst_of_events_is_still_alerted(publisher: Told
     assert "health.cleared" not in told()
 
 
-def test_open_alert_is_repeated_at_the_rules_interval(publisher: Told) -> None:
+def test_open_alert_is_repeated_at_the_rules_interval(publisher: OutboxWriter) -> None:
     rule(repeat_min=10)
     publisher.opened()
     for minutes in (0, 5, 11, 15, 22):
@@ -176,7 +178,7 @@ def silence_reason(check: str) -> str:
     return evaluation.silence_reason(Alert.objects.get(check_code=check), Silences.load(timezone.now()))
 
 
-def test_silenced_stream_sends_neither_opened_nor_cleared_alerts(publisher: Told, stream: Stream) -> None:
+def test_silenced_stream_sends_neither_opened_nor_cleared_alerts(publisher: OutboxWriter, stream: Stream) -> None:
     rule(repeat_min=10)
     silences.silence(stream, OPERATOR, check="starving", note="Encoder swap")
     publisher.opened()
@@ -196,7 +198,7 @@ def test_silenced_stream_sends_neither_opened_nor_cleared_alerts(publisher: Told
 
 
 @pytest.mark.both_forms
-def test_issue_still_open_when_a_silence_ends_is_notified_then(publisher: Told, stream: Stream) -> None:
+def test_issue_still_open_when_a_silence_ends_is_notified_then(publisher: OutboxWriter, stream: Stream) -> None:
     rule()
     publisher.opened()
     run()
@@ -211,7 +213,7 @@ def test_issue_still_open_when_a_silence_ends_is_notified_then(publisher: Told, 
 
 
 @pytest.mark.both_forms
-def test_a_maintenance_window_silences_an_application_or_everything(publisher: Told, stream: Stream) -> None:
+def test_a_maintenance_window_silences_an_application_or_everything(publisher: OutboxWriter, stream: Stream) -> None:
     rule()
     other = Application.objects.create(name="elsewhere")
     silences.silence(other, OPERATOR)
@@ -232,7 +234,7 @@ def test_a_maintenance_window_silences_an_application_or_everything(publisher: T
     assert told() == ["alert.opened"]
 
 
-def test_a_pager_s_incident_is_resolved_though_it_is_silenced(publisher: Told, stream: Stream) -> None:
+def test_a_pager_s_incident_is_resolved_though_it_is_silenced(publisher: OutboxWriter, stream: Stream) -> None:
     services = {kind: Service(name=kind, kind=kind, sealed="") for kind in ("pagerduty", "slack")}
     made = rule()
     for each in services.values():
@@ -247,7 +249,7 @@ def test_a_pager_s_incident_is_resolved_though_it_is_silenced(publisher: Told, s
     assert [row.receiver for row in cleared] == ["pagerduty"]
 
 
-def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: Told) -> None:
+def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: OutboxWriter) -> None:
     rule(repeat_min=10)
     publisher.opened(at=after(seconds=-5))
     run()
@@ -261,7 +263,7 @@ def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: To
 
 @pytest.mark.parametrize("reason", ["tcp_reset", "idle_timeout", "node_lost", "protocol_error"])
 def test_dropped_stream_opens_an_alert_that_clears_when_it_is_back(
-    publisher: Told, stream: Stream, reason: str
+    publisher: OutboxWriter, stream: Stream, reason: str
 ) -> None:
     rule(kinds=["ended"], delay_s=20)
     publisher.end(reason)
@@ -280,7 +282,7 @@ def test_dropped_stream_opens_an_alert_that_clears_when_it_is_back(
     assert Alert.objects.get().cleared_why == "The stream is back."
 
 
-def test_stream_that_reconnects_within_the_delay_is_not_notified(publisher: Told, stream: Stream) -> None:
+def test_stream_that_reconnects_within_the_delay_is_not_notified(publisher: OutboxWriter, stream: Stream) -> None:
     rule(kinds=["ended"], delay_s=20)
     publisher.end()
     run()
@@ -290,7 +292,7 @@ def test_stream_that_reconnects_within_the_delay_is_not_notified(publisher: Told
 
 
 @pytest.mark.parametrize("reason", ["client_unpublish", "kicked", "key_revoked", "replaced", "node_shutdown"])
-def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None:
+def test_an_end_that_was_meant_is_no_alert(publisher: OutboxWriter, reason: str) -> None:
     rule(kinds=["ended"])
     publisher.end(reason)
     run()
@@ -339,7 +341,7 @@ def test_a_node_s_own_issue_opens_and_clears(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ended", "not_live"])
-def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: Stream, kind: str) -> None:
+def test_an_end_that_is_acknowledged_is_not_repeated(publisher: OutboxWriter, stream: Stream, kind: str) -> None:
     rule(kinds=[kind], repeat_min=1).streams.add(stream)
     publisher.end()
     run()
@@ -351,7 +353,9 @@ def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: St
 
 
 @pytest.mark.parametrize(("first", "then", "more"), [("warning", "bad", ["alert.repeated"]), ("bad", "warning", [])])
-def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: str, then: str, more: list[str]) -> None:
+def test_an_acknowledgement_holds_until_it_gets_worse(
+    publisher: OutboxWriter, first: str, then: str, more: list[str]
+) -> None:
     rule(repeat_min=1)
     publisher.opened(level=first)
     run()
@@ -366,7 +370,7 @@ def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: st
 
 @pytest.mark.parametrize(("reason", "outcome"), [("tcp_reset", "dropped"), ("kicked", "ended")])
 def test_webhook_distinguishes_fixed_issue_from_ended_session(
-    publisher: Told, webhook: Webhook, reason: str, outcome: str
+    publisher: OutboxWriter, webhook: Webhook, reason: str, outcome: str
 ) -> None:
     rule().webhooks.add(webhook)
     publisher.opened()
@@ -427,7 +431,7 @@ def leave(stream: Stream) -> None:
 )
 @pytest.mark.parametrize("kind", ["ended", "not_live"])
 def test_alert_clears_when_its_stream_is_disabled_deleted_or_left_by_the_rule(
-    publisher: Told, stream: Stream, kind: str, happens: Callable[[Stream], object]
+    publisher: OutboxWriter, stream: Stream, kind: str, happens: Callable[[Stream], object]
 ) -> None:
     watching = rule(kinds=[kind], repeat_min=1)
     watching.streams.add(stream)
@@ -440,11 +444,11 @@ def test_alert_clears_when_its_stream_is_disabled_deleted_or_left_by_the_rule(
     assert told() == ["alert.opened", "alert.cleared"]
 
 
-def end_unsaid(publisher: Told) -> None:
+def end_unsaid(publisher: OutboxWriter) -> None:
     Session.objects.filter(pk=publisher.session.pk).update(ended_at=timezone.now(), end_reason="node_lost")
 
 
-def dies(publisher: Told, reason: str) -> None:
+def dies(publisher: OutboxWriter, reason: str) -> None:
     """As its node writes it: what was open clears with the session, before its end."""
     publisher.cleared(by="session.ended")
     publisher.end(reason)
@@ -478,7 +482,7 @@ NOT_FIXED = "The issue was not fixed: Nothing has arrived for 14 s (5 s at most)
     ],
 )
 def test_cleared_alert_records_outcome_and_reason(
-    publisher: Told, happens: Callable[[Told], object], outcome: str, why: str
+    publisher: OutboxWriter, happens: Callable[[OutboxWriter], object], outcome: str, why: str
 ) -> None:
     rule(repeat_min=1)
     publisher.opened(level="warning")
@@ -490,7 +494,9 @@ def test_cleared_alert_records_outcome_and_reason(
 
 
 @pytest.mark.both_forms
-def test_check_disabled_for_the_stream_withdraws_its_alert_as_not_fixed(publisher: Told, stream: Stream) -> None:
+def test_check_disabled_for_the_stream_withdraws_its_alert_as_not_fixed(
+    publisher: OutboxWriter, stream: Stream
+) -> None:
     rule()
     publisher.opened()
     run()
@@ -505,7 +511,7 @@ def test_check_disabled_for_the_stream_withdraws_its_alert_as_not_fixed(publishe
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("ends", ["off", "deleted"])
-def test_pager_incident_is_resolved_when_its_rule_is_disabled_or_deleted(publisher: Told, ends: str) -> None:
+def test_pager_incident_is_resolved_when_its_rule_is_disabled_or_deleted(publisher: OutboxWriter, ends: str) -> None:
     made = rule()
     for kind in ("pagerduty", "slack"):
         made.services.add(Service.objects.create(name=kind, kind=kind, sealed=""))

@@ -25,7 +25,7 @@ from ingest.delivery.channel import Answer
 from ingest.delivery.kinds import kind_of
 from ingest.models import Delivery, Stream
 from rtmpweb import env
-from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.alerts.conftest import OutboxWriter, live
 from tests.dashboard.conftest import lacks
 from tests.receivers import MailReceiver, mail_receiver, use_mail_server
 
@@ -40,7 +40,7 @@ def mailbox(settings: Any) -> Iterator[MailReceiver]:
 
 
 @pytest.fixture
-def publisher(stream: Stream) -> Told:
+def publisher(stream: Stream) -> OutboxWriter:
     AlertRule.objects.create(
         name="Night", kinds=["health"], level="warning", delay_s=0, emails="a@example.org b@example.org"
     )
@@ -69,7 +69,7 @@ def plain(message: Received) -> str:
     return str(part.get_content())
 
 
-def test_alert_mail_states_subject_times_limit_and_advice(mailbox: MailReceiver, publisher: Told) -> None:
+def test_alert_mail_states_subject_times_limit_and_advice(mailbox: MailReceiver, publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -97,7 +97,7 @@ def test_alert_mail_states_subject_times_limit_and_advice(mailbox: MailReceiver,
     assert str(Delivery.objects.filter(address="a@example.org").last().pk) in opened["Message-ID"]  # type: ignore[union-attr]
 
 
-def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: Any, publisher: Told) -> None:
+def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: Any, publisher: OutboxWriter) -> None:
     with mail_receiver() as first:
         port = first.port
     use_mail_server(settings, port)
@@ -126,7 +126,7 @@ def states() -> list[tuple[str, str]]:
 
 
 @pytest.mark.both_forms
-def test_alert_cleared_while_mail_server_was_down_is_not_sent(away: int, publisher: Told) -> None:
+def test_alert_cleared_while_mail_server_was_down_is_not_sent(away: int, publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -144,7 +144,7 @@ def test_alert_cleared_while_mail_server_was_down_is_not_sent(away: int, publish
 
 
 @pytest.mark.both_forms
-def test_open_alert_is_mailed_once_with_its_time_after_mail_server_outage(away: int, publisher: Told) -> None:
+def test_open_alert_is_mailed_once_with_its_time_after_mail_server_outage(away: int, publisher: OutboxWriter) -> None:
     AlertRule.objects.update(repeat_min=1)
     publisher.opened()
     run()
@@ -169,7 +169,7 @@ def test_open_alert_is_mailed_once_with_its_time_after_mail_server_outage(away: 
 
 
 def test_resolved_mail_of_a_notified_alert_is_sent_even_if_late(
-    mailbox: MailReceiver, settings: Any, publisher: Told
+    mailbox: MailReceiver, settings: Any, publisher: OutboxWriter
 ) -> None:
     publisher.opened()
     run()
@@ -185,7 +185,7 @@ def test_resolved_mail_of_a_notified_alert_is_sent_even_if_late(
 
 
 @pytest.mark.both_forms
-def test_unreachable_mail_server_is_retried_often_and_given_up_after_a_day(away: int, publisher: Told) -> None:
+def test_unreachable_mail_server_is_retried_often_and_given_up_after_a_day(away: int, publisher: OutboxWriter) -> None:
     publisher.opened()
     for _ in range(len(engine.DELAYS_S) + 5):
         run()
@@ -199,7 +199,7 @@ def test_unreachable_mail_server_is_retried_often_and_given_up_after_a_day(away:
 
 
 @pytest.mark.both_forms
-def test_mail_of_a_drop_with_open_issue_says_not_fixed(away: int, publisher: Told, stream: Stream) -> None:
+def test_mail_of_a_drop_with_open_issue_says_not_fixed(away: int, publisher: OutboxWriter, stream: Stream) -> None:
     """And is told, though the mail that it had opened can't be any more."""
     publisher.opened()
     run()
@@ -225,7 +225,9 @@ def test_mail_of_a_drop_with_open_issue_says_not_fixed(away: int, publisher: Tol
 
 
 @pytest.mark.parametrize(("zone", "name"), [("Asia/Tokyo", "JST"), ("Mars/Base", "UTC")])
-def test_mail_times_are_in_the_rules_time_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
+def test_mail_times_are_in_the_rules_time_zone(
+    mailbox: MailReceiver, publisher: OutboxWriter, zone: str, name: str
+) -> None:
     AlertRule.objects.update(time_zone=zone)
     publisher.opened()
     run()
@@ -234,7 +236,7 @@ def test_mail_times_are_in_the_rules_time_zone(mailbox: MailReceiver, publisher:
     assert str(mailbox.got[0]["Subject"]).endswith(f", since {began:%H:%M} {name}")
 
 
-def test_mail_of_an_intended_end_is_not_marked_bad(mailbox: MailReceiver, publisher: Told) -> None:
+def test_mail_of_an_intended_end_is_not_marked_bad(mailbox: MailReceiver, publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     publisher.end("client_unpublish")
@@ -245,7 +247,7 @@ def test_mail_of_an_intended_end_is_not_marked_bad(mailbox: MailReceiver, publis
 
 
 @pytest.mark.both_forms
-def test_manually_requeued_mail_is_sent_though_its_alert_has_cleared(away: int, publisher: Told) -> None:
+def test_manually_requeued_mail_is_sent_though_its_alert_has_cleared(away: int, publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     publisher.cleared()
@@ -258,7 +260,7 @@ def test_manually_requeued_mail_is_sent_though_its_alert_has_cleared(away: int, 
     assert asked.get().state == "done"
 
 
-def test_mail_of_a_deleted_rule_says_current_state_is_unknown(away: int, publisher: Told) -> None:
+def test_mail_of_a_deleted_rule_says_current_state_is_unknown(away: int, publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     AlertRule.objects.all().delete()
@@ -269,7 +271,7 @@ def test_mail_of_a_deleted_rule_says_current_state_is_unknown(away: int, publish
 
 @pytest.mark.stores
 def test_mails_are_claimed_one_at_a_time_as_each_is_sent(
-    mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
+    mailbox: MailReceiver, publisher: OutboxWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server may take ten steps of `EMAIL_TIMEOUT` for each: other workers send what waits meanwhile."""
     real = email.send_mail
@@ -289,7 +291,9 @@ def test_mails_are_claimed_one_at_a_time_as_each_is_sent(
     assert all(len(held) == 1 and held[0] > 12 * settings.EMAIL_TIMEOUT for held in claims)
 
 
-def test_an_address_that_is_refused_is_given_up_and_holds_up_no_other(mailbox: MailReceiver, publisher: Told) -> None:
+def test_an_address_that_is_refused_is_given_up_and_holds_up_no_other(
+    mailbox: MailReceiver, publisher: OutboxWriter
+) -> None:
     mailbox.refused = {"a@example.org"}
     publisher.opened()
     run()
@@ -300,7 +304,7 @@ def test_an_address_that_is_refused_is_given_up_and_holds_up_no_other(mailbox: M
 
 
 @pytest.mark.both_forms
-def test_delivery_without_mail_server_names_the_missing_setting(publisher: Told) -> None:
+def test_delivery_without_mail_server_names_the_missing_setting(publisher: OutboxWriter) -> None:
     publisher.opened()
     run()
     tried = Delivery.objects.get(attempts=1)
@@ -332,7 +336,7 @@ def test_invalid_mail_url_raises_without_showing_its_secret(monkeypatch: pytest.
 
 
 def test_error_in_superseded_check_of_a_mail_does_not_block_sending(
-    monkeypatch: pytest.MonkeyPatch, mailbox: MailReceiver, publisher: Told
+    monkeypatch: pytest.MonkeyPatch, mailbox: MailReceiver, publisher: OutboxWriter
 ) -> None:
     publisher.opened()
     run()

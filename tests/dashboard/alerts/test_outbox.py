@@ -16,7 +16,7 @@ from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
 from ingest.tasks import deliver
-from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.alerts.conftest import OutboxWriter, live
 from tests.dashboard.alerts.test_alerts import after, rule, run, told
 from tests.dashboard.conftest import make_session, make_stream
 from tests.ingest.removing import meanwhile, node_ends
@@ -132,7 +132,7 @@ def test_events_of_deleted_streams_do_not_wait_for_one_another(
 
 
 def test_alert_whose_delivery_fails_does_not_block_others_and_is_retried(
-    publisher: Told, monkeypatch: pytest.MonkeyPatch
+    publisher: OutboxWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
@@ -185,7 +185,7 @@ def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> N
 )
 def test_outbox_task_continues_after_a_failed_step_and_logs_it(
     webhook: Webhook,
-    publisher: Told,
+    publisher: OutboxWriter,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,

@@ -13,7 +13,7 @@ from ingest.models import Delivery, PushTarget, Session, Stream
 from ingest.services import push_targets, pushes
 from ingest.services.audit import Actor
 from ingest.services.pushes import PushRow
-from tests.dashboard.alerts.conftest import Told
+from tests.dashboard.alerts.conftest import OutboxWriter
 from tests.dashboard.alerts.test_alerts import after, rule, run, told
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def alert() -> Alert:
 
 
 @pytest.mark.both_forms
-def test_refused_push_is_alerted_at_once_with_answer_and_advice(publisher: Told, target: PushTarget) -> None:
+def test_refused_push_is_alerted_at_once_with_answer_and_advice(publisher: OutboxWriter, target: PushTarget) -> None:
     rule(kinds=["push_fails"])
     run()
     tells(target, publisher.session, "stopped", REFUSED)
@@ -65,7 +65,9 @@ def test_refused_push_is_alerted_at_once_with_answer_and_advice(publisher: Told,
 
 
 @pytest.mark.both_forms
-def test_retrying_push_is_alerted_after_a_delay_and_clears_when_live(publisher: Told, target: PushTarget) -> None:
+def test_retrying_push_is_alerted_after_a_delay_and_clears_when_live(
+    publisher: OutboxWriter, target: PushTarget
+) -> None:
     rule(kinds=["push_fails"])
     now = timezone.now()
     tells(target, publisher.session, "connecting", at=now - timedelta(seconds=10))
@@ -93,7 +95,7 @@ def test_retrying_push_is_alerted_after_a_delay_and_clears_when_live(publisher: 
     ],
 )
 def test_push_alert_clears_with_outcome_when_push_target_or_stream_ends(
-    publisher: Told, target: PushTarget, end: str, outcome: str, why: str
+    publisher: OutboxWriter, target: PushTarget, end: str, outcome: str, why: str
 ) -> None:
     rule(kinds=["push_fails"])
     tells(target, publisher.session, "stopped", REFUSED)
@@ -115,7 +117,9 @@ def test_push_alert_clears_with_outcome_when_push_target_or_stream_ends(
     assert alert().cleared_why.startswith(why)
 
 
-def test_push_rule_covers_only_its_streams_and_pushes_already_failing(publisher: Told, target: PushTarget) -> None:
+def test_push_rule_covers_only_its_streams_and_pushes_already_failing(
+    publisher: OutboxWriter, target: PushTarget
+) -> None:
     tells(target, publisher.session, "stopped", REFUSED)
     other = Stream.objects.create(application=target.stream.application, name="other")
     rule(name="Other", kinds=["push_fails"]).streams.add(other)
@@ -127,7 +131,7 @@ def test_push_rule_covers_only_its_streams_and_pushes_already_failing(publisher:
     assert [each.rule.name for each in Alert.objects.all()] == ["Mine"]
 
 
-def test_each_target_has_an_alert_of_its_own(publisher: Told, target: PushTarget) -> None:
+def test_each_target_has_an_alert_of_its_own(publisher: OutboxWriter, target: PushTarget) -> None:
     rule(kinds=["push_fails"])
     second = PushTarget(stream=target.stream)
     push_targets.save(ACTOR, second, {"label": "Twitch", "url": "rtmp://b.example.org/app", "key": "k-22"})
@@ -143,7 +147,7 @@ def test_each_target_has_an_alert_of_its_own(publisher: Told, target: PushTarget
 
 
 def test_push_check_without_failures_needs_at_most_three_queries(
-    publisher: Told, target: PushTarget, django_assert_max_num_queries: Any
+    publisher: OutboxWriter, target: PushTarget, django_assert_max_num_queries: Any
 ) -> None:
     rules = [rule(kinds=["push_fails"])]
     with django_assert_max_num_queries(3):

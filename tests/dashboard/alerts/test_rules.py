@@ -11,14 +11,14 @@ from django.utils import timezone
 from dashboard.alerts import evaluation
 from dashboard.models import Alert, AlertRule, Mute
 from ingest.models import Delivery, Service, Stream, Webhook
-from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.alerts.conftest import OutboxWriter, live
 from tests.dashboard.alerts.test_alerts import after, dies, full_disk, rule, run, told
 from tests.dashboard.conftest import make_stream
 
 pytestmark = pytest.mark.django_db
 
 
-def test_rules_choose_by_check_level_and_stream(publisher: Told, stream: Stream) -> None:
+def test_rules_choose_by_check_level_and_stream(publisher: OutboxWriter, stream: Stream) -> None:
     other = Stream.objects.create(application=stream.application, name="cam-9")
     rule(name="of another").streams.add(other)
     rule(name="bad only", level="bad", checks=["gop_long"])
@@ -40,7 +40,7 @@ def test_rules_choose_by_check_level_and_stream(publisher: Told, stream: Stream)
     )
 
 
-def test_issue_outside_the_rules_hours_is_notified_when_they_begin(publisher: Told) -> None:
+def test_issue_outside_the_rules_hours_is_notified_when_they_begin(publisher: OutboxWriter) -> None:
     now = timezone.now()
     soon = (now + timedelta(hours=2)).time()
     rule(from_time=soon, until_time=(now + timedelta(hours=4)).time())
@@ -87,7 +87,7 @@ def test_rule_hours_and_days_follow_its_time_zone(fields: dict[str, Any], at: st
     assert (found is not None) == inside
 
 
-def test_disabled_rule_clears_its_alerts_without_notification(publisher: Told) -> None:
+def test_disabled_rule_clears_its_alerts_without_notification(publisher: OutboxWriter) -> None:
     watching = rule()
     publisher.opened()
     run()
@@ -99,7 +99,7 @@ def test_disabled_rule_clears_its_alerts_without_notification(publisher: Told) -
     assert Alert.objects.get().cleared_why == "The rule was switched off."
 
 
-def test_a_rule_alerts_on_several_kinds(publisher: Told, stream: Stream) -> None:
+def test_a_rule_alerts_on_several_kinds(publisher: OutboxWriter, stream: Stream) -> None:
     """As what would wake somebody, which a new rule has."""
     AlertRule.objects.create(name="Wake", delay_s=0, emails="a@example.org")
     publisher.opened()
@@ -116,7 +116,7 @@ def test_a_rule_alerts_on_several_kinds(publisher: Told, stream: Stream) -> None
     assert Alert.objects.get(kind="ended").outcome == "fixed"
 
 
-def test_a_kind_that_a_rule_does_not_alert_on_any_more_is_withdrawn(publisher: Told, stream: Stream) -> None:
+def test_a_kind_that_a_rule_does_not_alert_on_any_more_is_withdrawn(publisher: OutboxWriter, stream: Stream) -> None:
     rule(kinds=["health", "ended"])
     publisher.end()
     run()
@@ -160,7 +160,7 @@ def test_a_new_rule_is_held_against_issues_that_are_open(stream: Stream) -> None
     [("tcp_reset", 5, True), ("client_unpublish", 5, False), ("tcp_reset", 120, False)],
 )
 def test_a_new_rule_is_held_against_streams_that_dropped(
-    publisher: Told, reason: str, ago_min: int, is_told: bool
+    publisher: OutboxWriter, reason: str, ago_min: int, is_told: bool
 ) -> None:
     publisher.end(reason, at=after(minutes=-ago_min))
     run()
@@ -170,7 +170,7 @@ def test_a_new_rule_is_held_against_streams_that_dropped(
     assert told() == ["alert.opened"] * is_told
 
 
-def test_new_rule_ignores_drops_of_streams_that_came_back(publisher: Told, stream: Stream) -> None:
+def test_new_rule_ignores_drops_of_streams_that_came_back(publisher: OutboxWriter, stream: Stream) -> None:
     publisher.end(at=after(minutes=-5))
     live(stream).publish()
     other = make_stream("cam-7")
@@ -250,7 +250,7 @@ def test_reverse_migration_removes_rows_unknown_to_the_former_version(stream: St
 
 
 @pytest.mark.both_forms
-def test_drop_alert_clears_though_the_publish_event_was_missed(publisher: Told, stream: Stream) -> None:
+def test_drop_alert_clears_though_the_publish_event_was_missed(publisher: OutboxWriter, stream: Stream) -> None:
     rule(kinds=["ended"])
     publisher.end()
     run()

@@ -9,7 +9,7 @@ from django.urls import reverse
 from dashboard.models import AlertRule
 from ingest.delivery import engine, services
 from ingest.models import AuditEntry, Delivery, Service
-from tests.dashboard.alerts.conftest import Told
+from tests.dashboard.alerts.conftest import OutboxWriter
 from tests.dashboard.alerts.test_alerts import run
 from tests.dashboard.conftest import api_token, audited, lacks, text_of
 from tests.receivers import HttpReceiver, answer
@@ -130,7 +130,7 @@ def test_disabled_service_sends_no_test_message(admin: Client, phone: Service) -
 
 @pytest.mark.both_forms
 def test_rule_notifies_its_service_of_opening_and_clearing(
-    admin: Client, phone: Service, receiver: HttpReceiver, publisher: Told
+    admin: Client, phone: Service, receiver: HttpReceiver, publisher: OutboxWriter
 ) -> None:
     rule = {"name": "Night", "enabled": "on", "kinds": ["health"], "level": "bad", "time_zone": "UTC"}
     more = {"delay_s": "0", "repeat_min": "0", "services": [str(phone.pk)]}

@@ -20,14 +20,15 @@ from datetime import timedelta
 from analytics.models import Dimension, Grain, Partition, METRIC_VERSION
 from ingest.models import Session
 from tests.dashboard.conftest import make_stream
-from tests.dashboard.house import hour, make_report, make_rollup
+from tests.analytics.rollups import hours_ago, make_rollup
+from tests.dashboard.demo_data import make_report
 for name, kbps in (("history", 3000.0), ("other", 2000.0)):
     stream = make_stream(name, app="analysed")
     for ago in range(0, 48, 2):
         make_rollup(ago, name, app="analysed", value=f"analysed/{name}", values=[kbps] * 60, reconnects=ago == 4)
     for day in range(8):
         make_rollup(24 * day, name, Grain.DAY, app="analysed", value=f"analysed/{name}", values=[kbps] * 60)
-    began = hour(4) + timedelta(minutes=10)
+    began = hours_ago(4) + timedelta(minutes=10)
     for start, length, reason in ((began, 600, "tcp_reset"), (began + timedelta(seconds=641), 600, "kicked")):
         Session.objects.create(
             kind="publish", app="analysed", name=name, stream=stream, address="192.0.2.7", started_at=start,
