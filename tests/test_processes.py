@@ -60,7 +60,7 @@ def test_a_program_that_is_paused_stands_still_though_it_starts_processes_all_th
 STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
 
 
-@pytest.mark.slow("the project is imported twice, and a command's time has to pass")
+@pytest.mark.matrix
 def test_a_command_whose_time_is_over_is_gone_and_the_next_one_runs(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "var")
     installation.put_tables()

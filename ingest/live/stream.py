@@ -52,6 +52,8 @@ class LiveStream(MediaPath):
         """Since when there has been neither publisher nor player, as the registry saw it."""
         self.left_at: float | None = None
         """When the latest of its publishers that sent media left; None: none has."""
+        self._departures = 0
+        """The number of publishers that have sent media and left."""
         self._finished: list[Sample] = []
 
     @property
@@ -103,6 +105,7 @@ class LiveStream(MediaPath):
             self._received = self.counters
             if meter.has_media:
                 self.left_at = now
+                self._departures += 1
             self.publication = self.told_keyframes_s = None
             self._forget()
             for subscriber in self._everyone:
@@ -144,6 +147,7 @@ class LiveStream(MediaPath):
         Without what is `cached` it is given what comes from now on; `cache` has what was before.
         """
         self.deliver()
+        subscriber.departures = self._departures
         if cached:
             self._begin(subscriber, now)
         else:
@@ -169,6 +173,7 @@ class LiveStream(MediaPath):
     def tap(self, subscriber: Subscriber, now: float) -> None:
         """Media go to `subscriber` too, from the last keyframe on; it counts as no player and keeps no stream."""
         self.gather()
+        subscriber.departures = self._departures
         self._begin(subscriber, now)
         self._taps.join(subscriber)
 
@@ -177,12 +182,14 @@ class LiveStream(MediaPath):
         self._taps.leave(subscriber)
 
     def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
-        """Whether it is over for this player, which has all of it: the publisher left for good, as none came back for
-        so long. Who joined only then waits for the next one."""
+        """True if the publisher left after this player joined, has been gone for `patience_s`, and the player has it all.
+
+        A player that joined after the publisher had left waits for the next one.
+        """
         left_at = self.left_at
         if self.publisher is not None or left_at is None or subscriber.pending_messages:
             return False
-        return subscriber.joined <= left_at and now - left_at >= patience_s
+        return subscriber.departures < self._departures and now - left_at >= patience_s
 
     def mute(self, subscriber: Subscriber, kinds: frozenset[Kind], now: float) -> None:
         """The player is sent none of these kinds any more, of what waits for it neither, and all of the others.

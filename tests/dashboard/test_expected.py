@@ -273,10 +273,10 @@ ASKED_EACH_MS = 10_000
 """Between two questions of the wall for the streams that should be live."""
 
 
+@pytest.mark.matrix
 @pytest.mark.serve
 @pytest.mark.browser
 @pytest.mark.clients
-@pytest.mark.slow("a server and a browser start, and the server's answer to the wall holds for five seconds")
 def test_expected_time_set_in_browser_shows_missing_on_wall_until_live(
     own: tuple[ServerProcess, Page], tmp_path: Any
 ) -> None:

@@ -130,6 +130,7 @@ def test_report_page_shows_the_contents_of_its_document(viewer: Client) -> None:
     assert viewer.get(f"{URL}{10**6}/").status_code == 404
 
 
+@pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 def test_a_report_of_the_former_shape_stays_readable(viewer: Client) -> None:
     """It counts reconnects, and has no lost time; what is made now counts drops."""
     newer = {"lost_min": 12.5, "unplanned_ends": 3, "average_players": 2.0, "bad_percent": 6.25, "warning_percent": 1.0}
@@ -201,6 +202,7 @@ def test_report_page_handles_incomplete_empty_and_markup_documents(
     assert "<script>alert" not in page
 
 
+@pytest.mark.matrix
 def test_report_page_and_pdf_of_many_streams_show_the_worst_only(viewer: Client) -> None:
     many = [stream_row(f"live/cam-{number}") for number in range(MOST_ROWS + 5)]
     report = make_report(document(streams=many))

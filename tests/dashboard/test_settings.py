@@ -159,6 +159,7 @@ def test_user_without_role_sees_the_reason_and_can_log_out(db: None) -> None:
     assert lacks(refused, "Your role does not allow this", "vera", 'action="/logout/"', "Go to the wall") == []
 
 
+@pytest.mark.matrix
 @pytest.mark.serve
 @pytest.mark.browser
 @pytest.mark.clients

@@ -26,7 +26,7 @@ def test_targets_take_seeds_and_damaged_seeds_without_a_fault(name: str) -> None
         target.run(bytes(damaged))
 
 
-@pytest.mark.slow("a fuzzer looks at each parser a thousand times")
+@pytest.mark.matrix
 @pytest.mark.timeout(600)
 def test_a_short_run_finds_the_planted_fault_and_nothing_else(tmp_path: Path) -> None:
     """In a process of its own, as libFuzzer ends it."""

@@ -55,6 +55,11 @@ print(json.dumps({
 """
 
 
+def one_of(first: str, *others: str) -> list[Any]:
+    """Return parameters of which `make test` tries only the first: each starts a process."""
+    return [first, *(pytest.param(each, marks=pytest.mark.matrix) for each in others)]
+
+
 def refusal(process: str, folder: Path, database_url: str = "") -> str:
     own = {
         "RTMPWEB_DATA_DIR": str(folder),
@@ -101,7 +106,7 @@ def test_a_command_says_why_the_database_takes_no_writes() -> None:
     assert explain_database_error(error) == said
 
 
-@pytest.mark.parametrize("process", ["a command", "serve", "runrtmp", "runweb", "beat", "worker"])
+@pytest.mark.parametrize("process", one_of("a command", "serve", "runrtmp", "runweb", "beat", "worker"))
 def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, process: str) -> None:
     file, kept = tmp_path / "rtmpweb.sqlite3", tmp_path / "copies" / "20260101T120000000000Z-7-0001_initial.sqlite3"
     file.write_bytes(b"This was a database once. " * 400)
@@ -123,7 +128,7 @@ def newer(tmp_path: Path) -> Installation:
     return installation
 
 
-@pytest.mark.parametrize("process", ["serve", "migrate", "runrtmp", "runweb", "beat", "worker"])
+@pytest.mark.parametrize("process", one_of("migrate", "serve", "runrtmp", "runweb", "beat", "worker"))
 def test_a_database_of_a_newer_version_is_left_alone(newer: Installation, process: str) -> None:
     said = "The database is of a newer version: it has ingest.9999_later, which this one does not know."
     assert said in refusal(process, newer.folder)
@@ -147,7 +152,7 @@ def postgresql(tmp_path: Path) -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", one_of("sqlite", "postgresql"))
 def test_a_web_process_tells_once_that_the_database_was_not_migrated(
     request: pytest.FixtureRequest, kind: str, tmp_path: Path
 ) -> None:
@@ -164,7 +169,7 @@ def test_a_web_process_tells_once_that_the_database_was_not_migrated(
     assert "Traceback" not in complaints
 
 
-@pytest.mark.parametrize("process", [name for name in PROCESSES if name != "migrate"])
+@pytest.mark.parametrize("process", one_of(*(name for name in PROCESSES if name != "migrate")))
 def test_a_data_folder_that_cant_be_made_is_named(tmp_path: Path, process: str) -> None:
     """A file stands where it should be; others get the same of rights that they lack."""
     (tmp_path / "file").touch()

@@ -152,7 +152,7 @@ PAST_ALL_LOGGING = "worker: Warm shutdown"
 """Celery writes this from its signal handler."""
 
 
-@pytest.mark.slow("the whole server starts, or ends, as processes")
+@pytest.mark.matrix
 @pytest.mark.serve
 def test_celerys_processes_write_the_same_json(tmp_path: Path) -> None:
     """A worker with its pool and its schedule, from the first line to the last."""

@@ -151,6 +151,7 @@ def seen_by_others(settings: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RTMPWEB_LAKE", str(lake))
 
 
+@pytest.mark.matrix
 @pytest.mark.django_db(transaction=True)
 def test_report_made_by_another_process_is_attributed_to_its_requester(seen_by_others: None) -> None:
     user = User.objects.create_user("ana")
@@ -167,6 +168,7 @@ def test_report_made_by_another_process_is_attributed_to_its_requester(seen_by_o
     assert entry.detail == {"report": made.pk}
 
 
+@pytest.mark.matrix
 @pytest.mark.django_db(transaction=True)
 def test_failed_report_process_gives_a_reason_and_does_not_block_the_next(
     seen_by_others: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -282,3 +282,15 @@ def test_any_messages_are_relayed_in_order_without_error(
     sent = [payload for _, _, payload in chosen(messages)]
     remaining = iter(sent)
     assert all(payload in remaining for payload in player.payloads()), "in order, and nothing that was not sent"
+
+
+def test_stream_has_ended_for_players_that_joined_before_its_publisher_left() -> None:
+    """A coarse clock gives the leave and the two joins the same time."""
+    stream = on_air()
+    early = Player(stream, now=1.0)
+    stream.stop("session-1", 1.0)
+    late = Player(stream, now=1.0)
+    early.read()
+    assert not stream.has_ended(early.subscriber, 1.9, patience_s=1.0)
+    assert stream.has_ended(early.subscriber, 2.0, patience_s=1.0)
+    assert not stream.has_ended(late.subscriber, 2.0, patience_s=1.0)

@@ -46,7 +46,8 @@ def objects(draw: st.DrawFn, inner: Values) -> Object:
     sealed = draw(st.dictionaries(texts, inner, max_size=3))
     dynamic = draw(st.booleans())
     others = draw(st.dictionaries(names, inner, max_size=2)) if dynamic else {}
-    return Object(draw(names), {**others, **sealed}, sealed=sealed, dynamic=dynamic)
+    members = sealed | {name: value for name, value in others.items() if name not in sealed}
+    return Object(draw(names), members, sealed=sealed, dynamic=dynamic)
 
 
 def amf3_branches(inner: Values) -> Values:
