@@ -33,7 +33,7 @@ run: $(BASE) $(VENDOR)
 # $(call run,NAME,ARGUMENTS): one pytest run with the report NAME.xml. ARGS go to each run; 5 means that no test matched.
 run = $(BIN)/python -m pytest -q --tb=short -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
 	--junitxml=$(REPORTS)/$(1).xml $(2) $(ARGS) || [ $$? = 5 ] || code=1
-PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure
+PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure -m "not matrix"
 begin = rm -rf $(REPORTS); mkdir -p $(REPORTS); code=0
 javascript = PATH="$$PATH:$(CURDIR)/$(BIN)" node --test --test-reporter=junit \
 	--test-reporter-destination=$(REPORTS)/javascript.xml tests/js/*.test.mjs || code=1
@@ -49,7 +49,7 @@ test-pure: $(DEV)
 	@$(begin); $(call run,pure,$(PURE)); $(summary)
 
 test-all: $(DEV) $(VENDOR) packages
-	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
+	@$(begin); $(javascript); $(call run,pure,$(PURE) -m ""); \
 	$(call run,all,-m "not alone and not measures_time and not soak" $(REST)); \
 	$(call run,timed,-n 3 -m measures_time tests/e2e tests/production); \
 	$(call run,alone,-n 0 -m alone tests/e2e); \

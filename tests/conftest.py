@@ -44,3 +44,7 @@ def pytest_collection_finish() -> None:
     """Keep modules and tests, which stay until the end, out of the garbage collector's rounds."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # Otherwise extension modules such as DuckDB's report at the exit that they leak.

@@ -33,6 +33,7 @@ print(client.get("/streams/live/demo/").content.decode())
 """
 
 
+@pytest.mark.matrix
 def test_a_command_of_a_page_runs_from_the_home_folder(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "var of this one")
     installation.put_tables()

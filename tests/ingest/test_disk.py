@@ -170,6 +170,7 @@ def test_copy_before_a_migration_holds_the_former_database(installation: Install
         assert database.execute("SELECT name FROM ingest_application").fetchall() == [("studio",)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("keep", "kept"), [("1", [FORMER]), ("0", [])])
 def test_number_of_kept_database_copies_follows_the_setting(
     installation: Installation, keep: str, kept: list[str]
@@ -203,6 +204,7 @@ def test_only_the_latest_copy_of_each_migration_state_is_kept(settings: Any, tmp
     assert database.newest_copy() == tmp_path / "copies" / left[-1]
 
 
+@pytest.mark.matrix
 def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:
     """Here it is a file that is in the way."""
     (installation.folder / "copies").write_text("")

@@ -235,10 +235,10 @@ def test_spark_classes_are_in_the_wheel() -> None:
     ("name", "spark"),
     [
         ("web", {}),
-        ("node", {}),
-        ("analytics", {}),
-        ("analytics", {"SPARK_MASTER": "spark://spark-master:7077"}),
-        ("analytics", {"SPARK_REMOTE": "sc://spark-connect:15002"}),
+        pytest.param("node", {}, marks=pytest.mark.matrix),
+        pytest.param("analytics", {}, marks=pytest.mark.matrix),
+        pytest.param("analytics", {"SPARK_MASTER": "spark://spark-master:7077"}, marks=pytest.mark.matrix),
+        pytest.param("analytics", {"SPARK_REMOTE": "sc://spark-connect:15002"}, marks=pytest.mark.matrix),
     ],
 )
 def test_checks_of_the_deployment_find_nothing(name: str, spark: dict[str, str], tmp_path: Path) -> None:

@@ -172,7 +172,13 @@ def start(kind: Kind, folder: Path) -> tuple[set[str], int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is asked of /proc")
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=() if name in ("web", "node") else pytest.mark.matrix)
+        for name, kind in KINDS.items()
+    ],
+)
 def test_no_process_loads_what_it_does_not_need(kind: Kind, tmp_path: Path) -> None:
     modules, mib = start(kind, tmp_path)
     assert not HEAVY & modules - kind.uses
