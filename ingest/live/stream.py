@@ -182,9 +182,9 @@ class LiveStream(MediaPath):
         self._taps.leave(subscriber)
 
     def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
-        """True if the publisher left after this player joined, has been gone for `patience_s`, and the player has it all.
+        """Return whether the stream is over for this player: it has everything, and its publisher is gone for good.
 
-        A player that joined after the publisher had left waits for the next one.
+        The publisher has left after the player joined, and has been away for `patience_s`. A player that joined after the publisher had left waits for the next one.
         """
         left_at = self.left_at
         if self.publisher is not None or left_at is None or subscriber.pending_messages:
