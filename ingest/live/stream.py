@@ -184,7 +184,8 @@ class LiveStream(MediaPath):
     def has_ended(self, subscriber: Subscriber, now: float, patience_s: float) -> bool:
         """Return whether the stream is over for this player: it has everything, and its publisher is gone for good.
 
-        The publisher has left after the player joined, and has been away for `patience_s`. A player that joined after the publisher had left waits for the next one.
+        The publisher has left after the player joined, and has been away for `patience_s`. A player that joined after
+        the publisher had left waits for the next one.
         """
         left_at = self.left_at
         if self.publisher is not None or left_at is None or subscriber.pending_messages:
