@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from random import Random
 from struct import pack
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,6 @@ from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, 
 from ingest.rtmp.amf import Amf3, TypedObject, amf0
 from ingest.rtmp.connection import Connection
 from ingest.rtmp.messages import AggregatePart
-from tests.fuzz.target import LIMITS
 from tests.pure.rtmp.amf3.test_amf3 import u29
 from tests.pure.rtmp.memory import connection_bytes, held_bytes
 from tests.pure.rtmp.messages.test_aggregate import BODY
@@ -36,6 +35,30 @@ AUDIO, VIDEO = 8, 9
 CHUNK_SIZE = 128
 """Less than any that is in force: see `conversations`."""
 
+
+LIMITS: Final = Limits(
+    media_message_bytes=1500,
+    command_message_bytes=1024,
+    data_message_bytes=1200,
+    other_message_bytes=600,
+    chunk_streams=8,
+    partial_bytes=2500,
+    unadmitted_chunk_streams=6,
+    unadmitted_partial_bytes=2000,
+    held_bytes=10_000,
+    message_streams=4,
+    stream_name_bytes=100,
+    messages_per_read=1_000_000,
+    chunks_per_read=1_000_000,
+    ignored_messages=20,
+    amf_depth=8,
+    amf_elements=512,
+    command_amf_elements=256,
+    amf_string_bytes=1000,
+    tracks_per_message=4,
+    mod_ex_per_message=3,
+)
+"""Small limits, which random messages and a fuzzer reach."""
 
 ENDS = {"server": server_after, "client": client_after}
 
