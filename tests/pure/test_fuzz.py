@@ -53,13 +53,12 @@ from tests.pure.rtmp.amf3 import test_amf3 as amf3_vectors
 from tests.pure.rtmp.codecs.test_encoders import VECTORS as CODECS
 from tests.pure.rtmp.media import test_media as media_vectors
 from tests.pure.rtmp.media.test_media import write_audio, write_video
-from tests.pure.rtmp.memory import connection_bytes, held_bytes, reader_bytes
 from tests.pure.rtmp.messages import test_aggregate as aggregate_vectors
 from tests.pure.rtmp.messages import test_messages as message_vectors
 from tests.pure.rtmp.messages import test_shared_object as object_vectors
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
 from tests.pure.rtmp.replay import Replay, client_after, follow, outcome, read_chunks, serve, server_after
-from tests.pure.rtmp.test_conversations import LIMITS, VALUES
+from tests.pure.rtmp.test_conversations import LIMITS, VALUES, connection_bytes, held_bytes, reader_bytes
 from tests.pure.rtmp.test_conversations import messages as messages_with
 from tests.recordings import NAMES, decoded, from_client, from_server
 from tests.rtmp_client import decode_all, encode_aggregate
