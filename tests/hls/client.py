@@ -20,12 +20,12 @@ from urllib.parse import urljoin
 import av
 import httpx
 
-from tests.hls.multivariant_checks import Presentation
-from tests.hls.multivariant_checks import Rendition as MeasuredRendition
 from tests.hls.playlist import Part, Playlist, Segment, apply_delta, read
 from tests.hls.rules import Finding
-from tests.hls.segment_checks import Body, Media
-from tests.hls.succession_checks import Fetch, Succession
+from tests.pure.hls_player.test_presentations import Presentation
+from tests.pure.hls_player.test_presentations import Rendition as MeasuredRendition
+from tests.pure.hls_player.test_segments import Body, Media
+from tests.pure.hls_player.test_successions import Fetch, Succession
 
 PATIENCE_S: Final = 20.0
 """The limit for an answer: a server may block for that long."""
