@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.e2e.test_hls_page import EXCUSE_S, LATE, Greys, Watched, hls_port, make_greys, told, watching
-from tests.links import Link
+from tests.server.test_links import Link
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
 

@@ -17,10 +17,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 from ingest.rtmp import MessageType
-from tests.links import Link
 from tests.media import TONE, encode, make_clip
 from tests.programs import on_air, own_client
 from tests.rtmpdecode import messages_of
+from tests.server.test_links import Link
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
 
