@@ -94,9 +94,9 @@ def read_packets(source: str, *, limit: int | None = None, timeout_s: float = 30
     return found
 
 
-def of_kind(packets: list[Packet], kind: str, track: int = 0) -> list[bytes]:
-    """The bytes of one track's packets, in order."""
-    return [packet.data for packet in packets if (packet.kind, packet.track) == (kind, track)]
+def of_kind(packets: list[Packet], kind: str) -> list[bytes]:
+    """The bytes of the first track's packets, in order."""
+    return [packet.data for packet in packets if (packet.kind, packet.track) == (kind, 0)]
 
 
 def is_run_of(part: list[bytes], whole: list[bytes]) -> int:

@@ -39,11 +39,11 @@ def table_of(samples: Sequence[Sample]) -> pa.Table:
     return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
-def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us: int = NOON) -> Iterator[Sample]:
+def broadcast(name: str, session: str, *, seconds: int, start_us: int = NOON) -> Iterator[Sample]:
     """Yield one session's samples: a wandering bitrate, gaps, players that come and go."""
     random_ = random.Random(f"{name} {session}")
     kbps = random_.uniform(1500, 6000)
-    for number in range(first, first + seconds):
+    for number in range(seconds):
         kbps = max(0.0, kbps + random_.gauss(0, 150))
         idle = random_.random() < 0.03
         elapsed = random_.choice([1000, 1000, 999, 1003])

@@ -1,18 +1,16 @@
 """Rollups and ledger rows as the jobs load them, with their histograms of bitrates and sketches of players."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-from datasketches import hll_sketch
 from django.db.models import F
 from django.utils import timezone
 
 from analytics.figures import RANKS, SUM_FIELDS
 from analytics.histograms import PACKED, buckets, quantiles
-from analytics.metrics import SKETCH_BITS
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 
 HOUR = timedelta(hours=1)
@@ -46,14 +44,6 @@ USUAL = {
 def pack_histogram(values: Sequence[float]) -> bytes:
     counts = Counter(buckets(np.array(values, float)).tolist())
     return np.array(sorted(counts.items()), PACKED).tobytes()
-
-
-def player_fields(players: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a rollup that had these players."""
-    sketch = hll_sketch(SKETCH_BITS)
-    for player in players:
-        sketch.update(player)
-    return {"unique_players": round(sketch.get_estimate()), "players_sketch": sketch.serialize_compact()}
 
 
 def hours_ago(hours: int = 0) -> datetime:

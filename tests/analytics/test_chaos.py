@@ -34,10 +34,10 @@ from analytics.models import Dimension, Rollup
 from analytics.rollups import united_sketches
 from analytics.synthetic import generate
 from tests.background import Background
+from tests.production.outages.test_disk import full, small_disk
 from tests.production.parts import SPARK
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
-from tests.smalldisk import full, small_disk
 from tests.tools import require_tool
 
 pytestmark = [

@@ -1,8 +1,7 @@
 """WebSockets of pages, as a browser opens them, and the updates that nodes send to their groups."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -66,9 +65,3 @@ async def tick(
 def sample(at: float, **fields: Any) -> Any:
     usual = {"fps": 30.0, "keyframe_interval": 2.0, "drift": 12.0, "drift_dev": 1.0, "rtt_ms": 14.5}
     return {"at": at, "video_kbps": 2480.0, "audio_kbps": 128.0, "players": 3, "health": "good", **usual, **fields}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
-            await asyncio.sleep(0.01)

@@ -2,20 +2,22 @@
 of a longer time, each counted once; and streams, keys, encoders, applications and nodes beside each other."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from datasketches import hll_sketch
 from django.test import Client
 
 from analytics import ledger, rollups
 from analytics.figures import DERIVED
+from analytics.metrics import SKETCH_BITS
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from dashboard.history.comparison import MAX_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
-from tests.analytics.rollups import HOUR, hours_ago, make_rollup, mark_done, player_fields
+from tests.analytics.rollups import HOUR, hours_ago, make_rollup, mark_done
 from tests.dashboard.conftest import api_token, csv_rows, file_text, lacks, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
@@ -145,6 +147,14 @@ def test_percentiles_have_one_decimal_in_each_file(viewer: Client, file: str) ->
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 DAY = 24 * HOUR
 ROLLUPS = "/api/v1/rollups?stream=live/cam-1&"
+
+
+def player_fields(players: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a rollup that had these players."""
+    sketch = hll_sketch(SKETCH_BITS)
+    for player in players:
+        sketch.update(player)
+    return {"unique_players": round(sketch.get_estimate()), "players_sketch": sketch.serialize_compact()}
 
 
 def watched(start: datetime, seen: Sequence[str], **fields: Any) -> Rollup:

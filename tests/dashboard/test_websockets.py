@@ -28,9 +28,10 @@ from ingest.models import StatusEvent, Stream
 from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
-from tests.dashboard.sockets import groups, opened, put, said, sample, socket, tick, until
+from tests.dashboard.sockets import groups, opened, put, said, sample, socket, tick
 from tests.production.parts import Daphne, Web
 from tests.rtmpweb.test_runweb import UPGRADE
+from tests.server.waiting import becomes
 from tests.server_process import Installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -204,23 +205,23 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     page = socket("/ws/live/", viewer)
     inbox.put_nowait({"type": "websocket.connect"})
     running = asyncio.ensure_future(application(page.scope, inbox.get, send))
-    await until(lambda: len(got) == 1)
+    await becomes(lambda: len(got) == 1, 20)
     taken.clear()
     for seconds in range(1, 6):
         await tick(at + seconds, snapshot(stream, players=seconds))
     await put(at + 5, snapshot(stream, players=5))
     monkeypatch.setattr(consumers, "STALL_S", 0)
     taken.set()
-    await until(lambda: relayed == 5)
+    await becomes(lambda: relayed == 5, 20)
     assert [text["streams"][0]["players"] for text in got[1:]] == [1]
     monkeypatch.setattr(consumers, "STALL_S", 3600)
     monkeypatch.setattr(consumers, "GAP_S", 0)
     await put(at + 6, snapshot(stream, players=6))
     await tick(at + 6, snapshot(stream, players=6))
-    await until(lambda: len(got) == 3)
+    await becomes(lambda: len(got) == 3, 20)
     assert (got[2]["kind"], got[2]["streams"][0]["players"]) == ("snapshot", 6)
     await tick(at + 7, snapshot(stream, players=7))
-    await until(lambda: len(got) == 4)
+    await becomes(lambda: len(got) == 4, 20)
     assert (got[3]["kind"], got[3]["streams"][0]["players"]) == ("update", 7)
     inbox.put_nowait({"type": "websocket.disconnect", "code": 1001})
     await asyncio.wait_for(running, 5)

@@ -1,6 +1,6 @@
 """How late viewers by HLS see what an encoder sends, and how soon they see anything, on loopback.
 
-The pictures tell when they were sent (`watching.Greys`), and the page notes when it showed them.
+The pictures tell when they were sent (`test_hls_page.Greys`), and the page notes when it showed them.
 """
 
 import statistics
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import EXCUSE_S, LATE, Greys, Watched, hls_port, make_greys, told, watching
-from tests.links import Link
+from tests.e2e.test_hls_page import EXCUSE_S, LATE, Greys, Watched, hls_port, make_greys, told, watching
+from tests.server.test_links import Link
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import LATE, watching
+from tests.e2e.test_hls_page import LATE, watching
 from tests.media import make_clip, make_enhanced_clip
 from tests.programs import FFMPEG, publish_whole
 from tests.server_process import ServerProcess, program, wait_for

@@ -15,13 +15,12 @@ from typing import Any
 import pytest
 
 from tests.background import Background
-from tests.e2e.test_clients import assert_no_fault
+from tests.e2e.test_clients import assert_no_fault, recorded
 from tests.media import is_run_of, of_kind, read_packets
 from tests.programs import Keys
 from tests.rtmpdecode import decode_stream
 from tests.server_process import ServerProcess, wait_for
 from tests.tools import require_tool
-from tests.wiretap import recorded
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(120)]
 

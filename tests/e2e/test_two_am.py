@@ -25,12 +25,12 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from ingest.live.health.engine import WARM_UP_S
 from tests.browser import chromium, log_in
+from tests.e2e.test_clients import UPLINK_BYTES, Proxy, recorded
 from tests.media import TONE, encode, make_clip, pattern
 from tests.programs import key_url, on_air, publishing
 from tests.rtmpweb.processes import thread_waited_s, threads_waited_s
 from tests.server_process import ServerProcess, running, wait_for
 from tests.tools import require_tool
-from tests.wiretap import UPLINK_BYTES, Proxy, recorded
 
 pytestmark = [
     pytest.mark.serve,

@@ -1,4 +1,4 @@
-// Runs in the watch page before its own scripts. `tests/e2e/watching.py` sets DARKEST and GREY_STEP.
+// Runs in the watch page before its own scripts. `tests/e2e/test_hls_page.py` sets DARKEST and GREY_STEP.
 
 // Errors that hls.js reports.
 window.heard = [];

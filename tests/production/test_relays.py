@@ -17,12 +17,12 @@ from ingest.rtmp import events
 from tests import loops
 from tests.background import free_port
 from tests.ingest.clients import go_live, sending, watch_live
-from tests.links import Link
 from tests.production.parts import MediaNode
 from tests.production.settings import LONG
 from tests.programs import key_url, publishing
 from tests.rtmp_client import RtmpClient
 from tests.server.media import AVC_HEADER
+from tests.server.test_links import Link
 from tests.server_process import Installation, program, wait_for
 from tests.tools import require_tool
 

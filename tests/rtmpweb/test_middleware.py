@@ -14,8 +14,8 @@ from django.test import AsyncClient, Client
 
 from dashboard.system.watch import Watch
 from rtmpweb.middleware import WAITING_EACH, ProxiedClient, RequestLimit, StaticFilesMiddleware
-from tests.dashboard.sockets import until
 from tests.rtmpweb.processes import SHELL, run
+from tests.server.waiting import becomes
 
 PATH = "/static/admin/css/base.css"
 
@@ -149,7 +149,7 @@ async def finish(*requests: Asked) -> None:
 async def test_requests_over_the_limit_wait_for_a_free_place() -> None:
     application = Application()
     requests = ask(RequestLimit(application, 2), 7)
-    await until(lambda: application.running == 2)
+    await becomes(lambda: application.running == 2, 20)
     requests.pop().task.cancel()  # Who goes while waiting leaves no place empty,
     requests.pop(0).task.cancel()  # nor does who goes while it runs.
     application.go_on.set()
@@ -161,10 +161,10 @@ async def test_waiting_request_whose_client_left_is_dropped() -> None:
     application = Application()
     bounded = RequestLimit(application, 2)
     requests = ask(bounded, 6)
-    await until(lambda: application.running == 2)
+    await becomes(lambda: application.running == 2, 20)
     for request in requests[3:]:
         request.leave()
-    await until(lambda: all(request.task.done() for request in requests[3:]))
+    await becomes(lambda: all(request.task.done() for request in requests[3:]), 20)
     application.go_on.set()
     await finish(requests[2])
     assert sorted(application.bodies) == [b"0", b"1", b"2"]
@@ -175,7 +175,7 @@ async def test_client_leaving_as_its_turn_comes_frees_the_place_for_the_next() -
     application = Application()
     bounded = RequestLimit(application, 1)
     first, second, third = ask(bounded, 3)
-    await until(lambda: application.running == 1)
+    await becomes(lambda: application.running == 1, 20)
     application.go_on.set()
     first.task.add_done_callback(lambda _: second.leave())
     await finish(first, second, third)
@@ -200,9 +200,9 @@ async def test_healthz_bypasses_the_request_limit() -> None:
     application = Application()
     bounded = RequestLimit(application, 1)
     requests = ask(bounded, 2)
-    await until(lambda: application.running == 1)
+    await becomes(lambda: application.running == 1, 20)
     requests += ask(bounded, 1, "/healthz")
-    await until(lambda: application.running == 2)
+    await becomes(lambda: application.running == 2, 20)
     application.go_on.set()
     await finish(*requests)
 
@@ -211,10 +211,10 @@ async def test_requests_bypass_the_limit_while_the_database_is_down(monkeypatch:
     application = Application()
     bounded = RequestLimit(application, 1)
     requests = ask(bounded, 1)
-    await until(lambda: application.running == 1)
+    await becomes(lambda: application.running == 1, 20)
     monkeypatch.setattr(Watch, "database_is_down", True)
     requests += ask(bounded, 3)
-    await until(lambda: application.running == 4)
+    await becomes(lambda: application.running == 4, 20)
     application.go_on.set()
     await finish(*requests)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser import chromium
-from tests.e2e.test_hls_page import watch_through
-from tests.e2e.watching import Greys, make_greys, told
+from tests.e2e.test_hls_page import Greys, make_greys, told, watch_through
 from tests.server_process import running
 from tests.tools import require_tool
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.background import ROOT
 from tests.e2e.test_two_am import HEALTHY, at_night
-from tests.fuzz.targets import TARGETS
 from tests.production.test_kills import kill_nodes
 from tests.production.test_reconnecting import reconnect
+from tests.pure.test_fuzz import TARGETS
 
 pytestmark = pytest.mark.soak
 

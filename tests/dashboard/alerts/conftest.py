@@ -53,8 +53,8 @@ class OutboxWriter:
     def opened(self, check: str = "starving", level: str = "bad", at: datetime | None = None) -> OutboxEvent:
         return self.write("health.opened", at, health=_issue(check, level))
 
-    def cleared(self, check: str = "starving", at: datetime | None = None, **detail: str) -> OutboxEvent:
-        return self.write("health.cleared", at, health={**_issue(check, "status"), **detail})
+    def cleared(self, check: str = "starving", **detail: str) -> OutboxEvent:
+        return self.write("health.cleared", health={**_issue(check, "status"), **detail})
 
 
 def _issue(check: str, level: str) -> Issue:

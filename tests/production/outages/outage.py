@@ -86,9 +86,9 @@ def away(*parts: Background, for_s: float = AWAY_S) -> AbstractContextManager[Ou
     return taken(kill, lambda: start_all(parts), for_s)
 
 
-def hanging(part: Background, for_s: float = HANGING_S) -> AbstractContextManager[Outage]:
+def hanging(part: Background) -> AbstractContextManager[Outage]:
     """Keep the part from answering."""
-    return taken(part.pause, part.resume, for_s)
+    return taken(part.pause, part.resume, HANGING_S)
 
 
 # --- Encoders ---

@@ -2,9 +2,10 @@
 
 import os
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -34,7 +35,6 @@ from tests.production.parts import MediaNode
 from tests.programs import Keys
 from tests.rtmpweb.processes import waited_each_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
-from tests.smalldisk import full, small_disk
 
 pytestmark = [
     pytest.mark.production,
@@ -46,6 +46,32 @@ NODE = "node-small"
 SIZE = "24m"
 LATE_S = 1.0
 """A message, but for waits for a processor."""
+ZEROS = bytes(1 << 20)
+
+
+@contextmanager
+def small_disk(place: Path, size: str) -> Iterator[bool]:
+    """A tmpfs of so many bytes ("24m") at the folder. False: only root may mount one."""
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", place]).returncode:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """While not a block of it is free."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:  # Others may write meanwhile, so that what is free is not known before.
+            file.write(ZEROS)
+    try:
+        yield
+    finally:
+        ballast.unlink()
 
 
 @pytest.fixture

@@ -30,13 +30,13 @@ def shape(tags: list[Tag]) -> Tags:
     return [(item.type_id, item.timestamp, item.payload) for item in tags]
 
 
-def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> Tags:
-    """Headers, then 10 pictures and 10 sounds a second, with a keyframe every `gop_ms`."""
+def media(seconds: int, *, start: int = 0) -> Tags:
+    """Headers, then 10 pictures and 10 sounds a second, with a keyframe each second."""
     made = [(VIDEO, start, AVC_HEADER), (AUDIO, start, AAC_HEADER)]
     for time in range(0, seconds * 1000, 100):
         at = (start + time) % 2**32
         number = time.to_bytes(4, "big")
-        made += [(VIDEO, at, (INTER if time % gop_ms else KEY) + number), (AUDIO, (at + 7) % 2**32, SOUND + number)]
+        made += [(VIDEO, at, (INTER if time % 1000 else KEY) + number), (AUDIO, (at + 7) % 2**32, SOUND + number)]
     return made
 
 

@@ -28,8 +28,8 @@ from ingest.rtmp.messages.shared_object import (
     encode_shared_object,
 )
 from tests.pure.live.test_objects import NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
-from tests.pure.rtmp.amf3.test_amf3 import same
-from tests.pure.rtmp.amf_values import amf0_values, amf3_values
+from tests.pure.rtmp.amf0.test_amf0 import amf0_values
+from tests.pure.rtmp.amf3.test_amf3 import amf3_values, same
 
 
 def test_objects_per_connection_and_per_application_are_limited() -> None:

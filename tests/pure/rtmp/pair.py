@@ -162,5 +162,5 @@ def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[in
     return commands(pair)[before:]
 
 
-def command(*values: Any, stream_id: int = 0, type_id: int = 20) -> Message:
-    return Message(type_id, 0, stream_id, amf0.encode(*values))
+def command(*values: Any, stream_id: int = 0) -> Message:
+    return Message(20, 0, stream_id, amf0.encode(*values))

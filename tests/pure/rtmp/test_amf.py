@@ -11,9 +11,9 @@ from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtoco
 from ingest.rtmp.amf import UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, amf0
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from tests.pure.rtmp.amf0 import test_amf0 as amf0_vectors
+from tests.pure.rtmp.amf0.test_amf0 import amf0_values
 from tests.pure.rtmp.amf3 import test_amf3 as amf3_vectors
-from tests.pure.rtmp.amf3.test_amf3 import amf3, same
-from tests.pure.rtmp.amf_values import amf0_values, amf3_values
+from tests.pure.rtmp.amf3.test_amf3 import amf3, amf3_values, same
 from tests.pure.rtmp.wire import h
 from tests.rtmp_client import decode_all
 

@@ -15,8 +15,8 @@ from ingest.rtmp import (
 )
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.status import RECONNECT_REQUEST
-from tests.pure.rtmp.memory import held_bytes
 from tests.pure.rtmp.pair import CLIENT_NONCE, ConnectionPair
+from tests.pure.rtmp.test_conversations import held_bytes
 from tests.rtmp_client import decode_all
 from tests.rtmpdecode import decode_stream
 

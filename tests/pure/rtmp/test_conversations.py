@@ -4,11 +4,14 @@ what is held between reads, what it takes at most to read a message, and what is
 """
 
 import gc
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from enum import Enum
 from random import Random
 from struct import pack
-from typing import Any
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +21,7 @@ from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, 
 from ingest.rtmp.amf import Amf3, TypedObject, amf0
 from ingest.rtmp.connection import Connection
 from ingest.rtmp.messages import AggregatePart
-from tests.fuzz.target import LIMITS
 from tests.pure.rtmp.amf3.test_amf3 import u29
-from tests.pure.rtmp.memory import connection_bytes, held_bytes
 from tests.pure.rtmp.messages.test_aggregate import BODY
 from tests.pure.rtmp.messages.test_messages import COMMANDS, CONTROL, DATA
 from tests.pure.rtmp.messages.test_shared_object import OBJECTS
@@ -36,6 +37,79 @@ AUDIO, VIDEO = 8, 9
 CHUNK_SIZE = 128
 """Less than any that is in force: see `conversations`."""
 
+LIMITS: Final = Limits(
+    media_message_bytes=1500,
+    command_message_bytes=1024,
+    data_message_bytes=1200,
+    other_message_bytes=600,
+    chunk_streams=8,
+    partial_bytes=2500,
+    unadmitted_chunk_streams=6,
+    unadmitted_partial_bytes=2000,
+    held_bytes=10_000,
+    message_streams=4,
+    stream_name_bytes=100,
+    messages_per_read=1_000_000,
+    chunks_per_read=1_000_000,
+    ignored_messages=20,
+    amf_depth=8,
+    amf_elements=512,
+    command_amf_elements=256,
+    amf_string_bytes=1000,
+    tracks_per_message=4,
+    mod_ex_per_message=3,
+)
+"""Small limits, which random messages and a fuzzer reach."""
+
+# --- Memory: what an object holds, and the most that a connection may hold by its limits ---
+
+SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, Limits)
+"""Types of objects that all connections share."""
+
+
+def held_bytes(root: Any) -> int:
+    """The bytes of the object and of all objects that it refers to, as Python counts them."""
+    seen = {id(root)}
+    found = [root]
+    total = 0
+    while found:
+        each = found.pop()
+        total += sys.getsizeof(each)
+        for inner in gc.get_referents(each):
+            if id(inner) not in seen and not isinstance(inner, SHARED):
+                seen.add(id(inner))
+                found.append(inner)
+    return total
+
+
+EMPTY: int = 64 * 1024
+"""A connection without messages. It takes about 5 KiB, so this leaves room."""
+STREAM: int = 2 * 1024
+"""The state of a chunk stream or message stream, without payload and names."""
+GROWTH: float = 1.25
+"""A bytearray has an eighth in reserve, and some more when it is small."""
+CHARACTER: int = 4
+"""Bytes of each character if one makes all of a text wide. On the wire, each other one takes one byte."""
+
+
+def reader_bytes(limits: Limits) -> int:
+    """The most that a chunk reader may hold between reads: messages under way, and one chunk without its last byte."""
+    kinds = ("media", "command", "data", "control", "other")
+    chunk = 18 + max(getattr(limits, f"{kind}_message_bytes") for kind in kinds)  # The longest header and message.
+    return EMPTY + limits.chunk_streams * STREAM + int(GROWTH * (limits.partial_bytes + chunk))
+
+
+def connection_bytes(limits: Limits) -> int:
+    """The most that a connection may hold once its events and output are taken.
+
+    It holds the reader, names of streams that play or publish or were announced by FCPublish, and held messages.
+    """
+    streams = limits.message_streams * (STREAM + 2 * CHARACTER * limits.stream_name_bytes)
+    longest = max(limits.media_message_bytes, limits.command_message_bytes, limits.data_message_bytes)
+    return reader_bytes(limits) + streams + limits.held_bytes + longest
+
+
+# --- Any messages, damaged sessions, any bytes ---
 
 ENDS = {"server": server_after, "client": client_after}
 

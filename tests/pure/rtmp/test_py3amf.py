@@ -46,8 +46,7 @@ from ingest.rtmp.amf import (
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Object, Xml
 from tests.pure.rtmp.amf0.test_amf0 import BOTH_WAYS
-from tests.pure.rtmp.amf3.test_amf3 import amf3
-from tests.pure.rtmp.amf_values import integers, names, numbers, texts
+from tests.pure.rtmp.amf3.test_amf3 import amf3, integers, names, numbers, texts
 from tests.pure.rtmp.wire import ids
 from tests.rtmp_client import decode_all
 

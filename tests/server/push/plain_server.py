@@ -22,10 +22,10 @@ def info(level: str, code: str, description: str, **more: Any) -> dict[str, Any]
 
 
 class PlainServer(Changing):
-    def __init__(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
         super().__init__()
         self._tls = tls
-        self.port = port
+        self.port = 0
         self.commands: list[Command] = []
         self.media: list[tuple[int, int, bytes]] = []
         """Type, timestamp and payload of received messages."""

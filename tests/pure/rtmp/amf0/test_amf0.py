@@ -21,10 +21,33 @@ from ingest.rtmp.amf import (
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
-from tests.pure.rtmp.amf3.test_amf3 import same
-from tests.pure.rtmp.amf_values import amf3_values
+from tests.pure.rtmp.amf3.test_amf3 import Values, amf3_values, numbers, same, texts
 from tests.pure.rtmp.wire import h, ids
 from tests.rtmp_client import decode_all
+
+# --- Any values ---
+
+
+def amf0_branches(inner: Values) -> Values:
+    members = st.dictionaries(texts, inner, max_size=4)
+    return st.one_of(
+        st.lists(inner, max_size=4), members, members.map(EcmaArray), st.builds(TypedObject, texts, members)
+    )
+
+
+amf0_values: Values = st.recursive(
+    st.one_of(
+        numbers,
+        st.booleans(),
+        texts,
+        st.none(),
+        st.sampled_from([UNDEFINED, UNSUPPORTED]),
+        st.builds(Date, numbers, st.integers(-32768, 32767)),
+        texts.map(XmlDocument),
+    ),
+    amf0_branches,
+    max_leaves=12,
+)
 
 # --- Vectors: name, value, bytes; for the decoder, the encoder, cut messages and the fuzzer ---
 

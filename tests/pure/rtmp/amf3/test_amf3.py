@@ -5,10 +5,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, RemoteProtocolError
 from ingest.rtmp.amf import UNDEFINED, Date, EcmaArray, Reference, XmlDocument
-from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
+from ingest.rtmp.amf.amf3 import WRAPPERS, Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from ingest.rtmp.amf.amf3_decoder import Decoder
 from ingest.rtmp.amf.amf3_encoder import Encoder
 from tests.pure.rtmp.wire import h
@@ -31,6 +32,62 @@ def same(first: Any, second: Any) -> bool:
 
 amf3 = SimpleNamespace(Decoder=Decoder, decode=Decoder.decode, encode=Encoder.encode)
 """Both ways, as the module `amf0` has them."""
+
+# --- Any values ---
+
+Values = st.SearchStrategy[Any]
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+names = texts.filter(bool)
+numbers = st.floats(allow_nan=False)
+integers = st.integers(-(2**28), 2**28 - 1)
+
+
+def vectors(kind: Items, items: Values, **more: Values) -> Values:
+    return st.builds(Vector, st.just(kind), st.lists(items, max_size=4), fixed=st.booleans(), **more)
+
+
+@st.composite
+def objects(draw: st.DrawFn, inner: Values) -> Object:
+    sealed = draw(st.dictionaries(texts, inner, max_size=3))
+    dynamic = draw(st.booleans())
+    others = draw(st.dictionaries(names, inner, max_size=2)) if dynamic else {}
+    members = sealed | {name: value for name, value in others.items() if name not in sealed}
+    return Object(draw(names), members, sealed=sealed, dynamic=dynamic)
+
+
+def amf3_branches(inner: Values) -> Values:
+    lists = st.lists(inner, max_size=4)
+    members = st.dictionaries(names, inner, max_size=4)
+    return st.one_of(
+        lists,
+        st.builds(Array, lists, members.filter(bool)),
+        members,
+        objects(inner),
+        st.builds(Externalizable, st.sampled_from(sorted(WRAPPERS)), inner),
+        vectors(Items.OBJECT, inner, type_name=texts),
+        st.builds(Dictionary, st.lists(st.tuples(inner, inner), max_size=3), weak_keys=st.booleans()),
+        st.lists(inner, min_size=1, max_size=2).map(lambda items: [items, items]),
+    )
+
+
+amf3_values: Values = st.recursive(
+    st.one_of(
+        st.sampled_from([UNDEFINED, None, True, False]),
+        integers,
+        numbers,
+        texts,
+        st.builds(Date, numbers),
+        texts.map(XmlDocument),
+        texts.map(Xml),
+        st.binary(max_size=8),
+        vectors(Items.INT, st.integers(-(2**31), 2**31 - 1)),
+        vectors(Items.UINT, st.integers(0, 2**32 - 1)),
+        vectors(Items.DOUBLE, numbers),
+    ),
+    amf3_branches,
+    max_leaves=12,
+)
 
 # --- Vectors: name, value, bytes; for the decoder, the encoder, cut messages and the fuzzer ---
 

@@ -30,8 +30,8 @@ from ingest.rtmp.messages.shared_object import (
     decode_shared_object,
     encode_shared_object,
 )
-from tests.pure.rtmp.amf3.test_amf3 import same
-from tests.pure.rtmp.amf_values import amf0_values, amf3_values
+from tests.pure.rtmp.amf0.test_amf0 import amf0_values
+from tests.pure.rtmp.amf3.test_amf3 import amf3_values, same
 from tests.pure.rtmp.pair import ConnectionPair
 from tests.pure.rtmp.wire import h, ids
 from tests.rtmpdecode import decode_stream

@@ -7,8 +7,8 @@ import pytest
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, ServerConnection, events
 from ingest.rtmp.amf import Amf3, amf0
 from tests.pure.rtmp import wire
-from tests.pure.rtmp.memory import held_bytes
 from tests.pure.rtmp.pair import SECRET, ConnectionPair, Sink, accept, answers, commands, deciding, sent
+from tests.pure.rtmp.test_conversations import held_bytes
 from tests.rtmp_client import decode_all
 
 NAMES = {"plain": ("n" * 1024, "n" * 1025), "wide": ("\N{GRINNING FACE}" * 256, "\N{GRINNING FACE}" * 257)}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import AggregatePart
-from tests.pure.rtmp.memory import held_bytes
 from tests.pure.rtmp.pair import ConnectionPair, accept, answers
+from tests.pure.rtmp.test_conversations import held_bytes
 
 PUBLIC = "cam"
 

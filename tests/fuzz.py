@@ -19,8 +19,7 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["ingest"]):
-    from tests.fuzz.target import Target
-    from tests.fuzz.targets import PLANTED, TARGETS
+    from tests.pure.test_fuzz import PLANTED, TARGETS, Target
 
 MAX_CPU_S = 0.5  # The slowest inputs take a tenth of it, with all that is counted here.
 ENDLESS_S = 60  # We measure real time here, and the machine may be busy.
