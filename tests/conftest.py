@@ -8,7 +8,7 @@ import gc
 import hypothesis
 import pytest
 
-SHARED = ("tests/production/", "tests/e2e/")
+SHARED = ("tests/production/", "tests/e2e/pages/", "tests/e2e/")
 """Folders whose tests share what takes long to start: each stays on one worker. Elsewhere a file does."""
 
 MATRIX = ("tests/production/", "tests/e2e/")
