@@ -51,7 +51,7 @@ def furnished(server: ServerProcess) -> date:
 def test_stream_history_shows_charts_table_and_downloads(page: Page, server: ServerProcess) -> None:
     page.goto(f"{server.http}/analytics/?stream=analysed/history")
     expect(page.locator("h1")).to_have_text("history")
-    expect(page.locator("#tiles")).to_contain_text("3,011 kbit/s")
+    expect(page.locator("#tiles")).to_contain_text("3,000 kbit/s")
     assert page.locator("#bitrate").evaluate(DRAWN)
     for strip in ("health", "uptime", "events"):
         expect(page.locator(f"[data-strip={strip}] svg[role=img]")).to_be_visible()
