@@ -49,6 +49,7 @@ while True:
 def test_a_program_that_is_paused_stands_still_though_it_starts_processes_all_the_time(tmp_path: Path) -> None:
     with Background("forks", [sys.executable, "-c", FORKS], folder=tmp_path, ready="forks") as program:
         for _ in range(5):
+            wait_for(lambda: processes.descendants(program.pid), timeout_s=10, what="it has started a process")
             program.pause()
             there = processes.descendants(program.pid)
             time.sleep(0.2)  # For longer than any of them lives.
