@@ -49,10 +49,11 @@ while True:
 def test_a_program_that_is_paused_stands_still_though_it_starts_processes_all_the_time(tmp_path: Path) -> None:
     with Background("forks", [sys.executable, "-c", FORKS], folder=tmp_path, ready="forks") as program:
         for _ in range(5):
-            wait_for(lambda: processes.descendants(program.pid), timeout_s=10, what="it has started a process")
+            wait_for(lambda: len(processes.descendants(program.pid)) > 5, timeout_s=10, what="it has started some")
             program.pause()
+            time.sleep(0.2)  # A process that was about to exit is gone by then; none lives for so long.
             there = processes.descendants(program.pid)
-            time.sleep(0.2)  # For longer than any of them lives.
+            time.sleep(0.2)
             assert there
             assert processes.descendants(program.pid) == there
             program.resume()
