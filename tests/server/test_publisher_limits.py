@@ -18,7 +18,7 @@ from tests.server.app import ScriptedApp
 from tests.server.clients import connected, playing, publishing
 from tests.server.conftest import Serve
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.server.waiting import set_deadlines
+from tests.server.waiting import becomes, set_deadlines
 
 
 def may_be_silent(server: RtmpServer, limit_s: float) -> None:
@@ -150,6 +150,16 @@ async def test_connected_encoder_that_answers_pings_may_wait_to_publish(app: Scr
         await encoder.send_video(stream_id, 0, key_frame(1))
         await encoder.create_stream()
         assert not app.connections[0].of("rtmp.unpublish")
+
+
+async def test_connected_encoder_has_its_time_to_answer_a_ping(app: ScriptedApp, serve: Serve) -> None:
+    server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
+    async with connected(server) as encoder:
+        encoder.pause_reading()
+        (connection,) = server.connections
+        await becomes(lambda: connection.ping_sent is not None)
+        await asyncio.sleep(0.1)  # Several sweeps, which leave it alone.
+        assert not app.connections[0].of("rtmp.disconnect")
 
 
 async def test_connected_encoder_that_answers_no_ping_is_ended(app: ScriptedApp, serve: Serve) -> None:
