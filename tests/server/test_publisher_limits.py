@@ -12,6 +12,7 @@ from ingest.live.health import CHECKS
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server import publishing as publishing_module
+from ingest.server.connection import Connection
 from ingest.server.publishing import Publishing
 from tests.rtmp_client import RtmpClient
 from tests.server.app import ScriptedApp
@@ -152,14 +153,15 @@ async def test_connected_encoder_that_answers_pings_may_wait_to_publish(app: Scr
         assert not app.connections[0].of("rtmp.unpublish")
 
 
-async def test_connected_encoder_has_its_time_to_answer_a_ping(app: ScriptedApp, serve: Serve) -> None:
+async def test_connected_encoder_has_its_time_to_answer_a_ping(serve: Serve) -> None:
     server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
     async with connected(server) as encoder:
         encoder.pause_reading()
         (connection,) = server.connections
+        assert isinstance(connection, Connection)
         await becomes(lambda: connection.ping_sent is not None)
         await asyncio.sleep(0.1)  # Several sweeps, which leave it alone.
-        assert not app.connections[0].of("rtmp.disconnect")
+        assert connection.ending is None
 
 
 async def test_connected_encoder_that_answers_no_ping_is_ended(app: ScriptedApp, serve: Serve) -> None:
