@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from ingest.consumers import upkeep
 from ingest.models import (
     Application,
     AuditEntry,
@@ -205,8 +206,13 @@ def disable_all(stream: Stream) -> None:
     ("act", "reason"), [(delete_it, "kicked"), (disable_it, "key_revoked"), (disable_all, "key_revoked")]
 )
 async def test_live_encoder_is_ended_when_its_stream_is_deleted_or_disabled(
-    process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
+    process: HistoryWriter,
+    key: NewKey,
+    act: Callable[[Stream], None],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(upkeep, "REVOCATIONS_S", 0.9)  # A kick reaches the node before it looks for itself.
     async with listening() as port, RtmpClient(port=port) as encoder, worker():
         await go_live(encoder, key.secret)
         await sync_to_async(act)(key.key.stream)

@@ -69,7 +69,7 @@ class Node:
         """Of which streams there are so many pictures then."""
         self.told.clear()
         self.thumbnails.tick(now)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):  # The decoder lets all other processes go first.
             while len(self.told) < pictures:
                 self.heard.clear()
                 await self.heard.wait()
