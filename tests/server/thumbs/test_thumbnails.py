@@ -163,10 +163,10 @@ async def test_limit_of_pictures_per_second_is_kept(node: Make) -> None:
     whole = node(replace(SETTINGS, per_s=20))
     for number in range(10):
         whole.keyframe(whole.stream(f"live/{number}"), 0.0)
-    await whole.tick(0.0, 1)
+    left = 10 - len(await whole.tick(0.0, 1))  # On a busy machine the second comes before the first is noticed.
     began = time.monotonic()
-    await whole.tick(1.0, 9)
-    assert time.monotonic() - began > 0.9 * 8 / 20
+    await whole.tick(1.0, left)
+    assert time.monotonic() - began > 0.9 * (left - 1) / 20
 
 
 async def test_long_keyframes_are_left_out_and_others_wait_within_a_bound(node: Make) -> None:
