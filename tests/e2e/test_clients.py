@@ -358,7 +358,8 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProce
         second = subprocess.run(publishing(clip, key_url(keys["busy"], server.rtmp)), timeout=30, capture_output=True)
         assert second.returncode != 0
         assert server.stream("live/busy")["session_id"] == live["session_id"]
-        attempts = wait_for(lambda: server.items("/api/v1/attempts?reason=busy"), timeout_s=20, what="the attempt")
+        asked = "/api/v1/attempts?reason=busy&app=live&name=busy"
+        attempts = wait_for(lambda: server.items(asked), timeout_s=20, what="the attempt")
     assert [attempt["name"] for attempt in attempts] == ["busy"]
 
 

@@ -68,7 +68,7 @@ def test_a_stream_is_pushed_once_its_key_is_right_and_pulled_back(
             wait_for(lambda: call(here, "GET", "asked")["state"] == "live", timeout_s=20, what="what is asked for")
         wait_for(lambda: call(here, "GET", "asked")["state"] == "offline", timeout_s=40, what="its end, after a while")
         assert httpx.get(call(here, "GET", "asked")["hls_url"], timeout=30).status_code == 200, "a viewer asks as well"
-        assert call(here, "GET", "asked")["state"] == "live"
+        wait_for(lambda: call(here, "GET", "asked")["state"] == "live", timeout_s=5, what="the node's next tick")
         call(here, "DELETE", "asked/pull")
 
         call(here, "POST", f"cam/pushes/{pk}/stop")
