@@ -47,6 +47,7 @@ def wall(page: Page) -> Page:
     return page
 
 
+@pytest.mark.slow("encoders are refused in real time")
 @pytest.mark.journey
 def test_wrong_keys_stand_in_the_strip_and_at_the_menu(
     wall: Page, server: ServerProcess, keys: Keys, short_clip: Path
@@ -75,6 +76,7 @@ def test_wrong_keys_stand_in_the_strip_and_at_the_menu(
     expect(item).to_have_count(0)
 
 
+@pytest.mark.slow("an encoder publishes in real time")
 @pytest.mark.journey
 def test_an_encoder_that_is_killed_is_bad_until_somebody_has_seen_it(
     wall: Page, server: ServerProcess, keys: Keys, clip: Path, browser: Browser, logged_in: StorageState
