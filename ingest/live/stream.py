@@ -173,7 +173,6 @@ class LiveStream(MediaPath):
     def tap(self, subscriber: Subscriber, now: float) -> None:
         """Media go to `subscriber` too, from the last keyframe on; it counts as no player and keeps no stream."""
         self.gather()
-        subscriber.departures = self._departures
         self._begin(subscriber, now)
         self._taps.join(subscriber)
 
