@@ -4,6 +4,7 @@
 import { number } from "./format.js";
 import { moment, offset } from "./zone.js";
 
+export const GAP_S = 2.6; // A longer pause between two samples is time off air, and no line joins its ends.
 const STEP_FACTORS = [1, 1.5, 2, 2.5, 3, 4, 5, 10];
 const OVER_LAST = 0.35; // A value may stand this share of a step over the last gridline.
 const HEADROOM = 1.06; // The top, as a multiple of a value that stands nearly at it.

@@ -1,9 +1,9 @@
 // A stream's samples as its charts draw them: the live ones, and older ones from the lake. This module draws nothing.
 
+import { GAP_S } from "./chartscale.js";
 import { duration } from "./format.js";
 
 export const WINDOW_S = 300;
-const GAP_S = 2.6; // A longer pause between two samples is time off air.
 const MEAN_OF = 5;
 const COLUMNS = ["video_kbps", "audio_kbps", "fps", "keyframe_interval", "drift", "rtt_ms", "players", "health"];
 const SPREAD = ["bitrate", "fps", "keyframe_interval", "drift", "rtt_ms", "players"];

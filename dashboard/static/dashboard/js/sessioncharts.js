@@ -1,5 +1,6 @@
 // What was measured of a session, as charts: the same six for one session and for two.
 
+import { GAP_S } from "./chartscale.js";
 import { day, duration, time } from "./format.js";
 import { offset } from "./zone.js";
 
@@ -7,7 +8,6 @@ const BAND = [0.7, 1.3]; // Of the target bitrate, as the health checks have the
 const BITRATE_BAD = 0.4;
 const FPS_LOW = 0.9;
 const FPS_BAD = 0.6;
-const GAP_S = 2.6;
 const DAY_S = 86400;
 const APART = 0.1; // Two totals that are further apart differ.
 

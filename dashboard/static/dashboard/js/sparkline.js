@@ -1,11 +1,11 @@
 // The sparkline of a card: bitrate of the last 60 s, standing on its health line. Drawn by SVG attributes only.
 
+import { GAP_S } from "./chartscale.js";
 import { svg } from "./dom.js";
 
 const WIDTH = 60; // One unit a second.
 const HEIGHT = 40;
 const BASE = 31; // Where the bitrate's zero is; below it is the health line.
-const GAP_S = 2.6; // A longer pause between two samples is a gap, never joined up.
 const HEADROOM = 1.35; // The top of the scale, as a multiple of the target.
 // Trouble stands up: the worse, the taller.
 const TALL = { good: 1.5, warning: 3.5, bad: 6, none: 1 };
