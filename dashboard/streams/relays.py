@@ -215,12 +215,11 @@ def run_target(actor: Actor, target: PushTarget, *, starts: bool) -> None:
     _tell(target.stream_id)
 
 
-def save_source(actor: Actor, stream: Stream, values: Mapping[str, Any]) -> PullSource:
+def save_source(actor: Actor, stream: Stream, values: Mapping[str, Any]) -> None:
     """Raises ValidationError."""
     source = PullSource.objects.filter(stream=stream).first() or PullSource(stream=stream)
     pulls.save(actor, source, values)
     _tell(stream.pk)
-    return source
 
 
 def remove_source(actor: Actor, source: PullSource) -> None:

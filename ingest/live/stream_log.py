@@ -309,10 +309,6 @@ class StreamLog:
 
     # --- Late players ---
 
-    def __len__(self) -> int:
-        """Messages of the group of pictures."""
-        return 0 if self._first is None else self._count - self._first
-
     @property
     def starts_at(self) -> int | None:
         return None if self._first is None else self._record(self._first)[1]

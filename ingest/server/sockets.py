@@ -43,12 +43,12 @@ def relax_keepalive(connection: socket.socket | None) -> None:
 
 
 def tune(connection: socket.socket | None, unsent_bytes: int) -> None:
-    """No Nagle delay; let the kernel find dead peers, and hold no more than `unsent_bytes` (0: any number) that it has
-    not sent: what it holds can't be dropped for newer media any more."""
+    """No Nagle delay. The kernel finds dead peers, and holds at most `unsent_bytes` (0: as it likes) that it has not
+    sent: what it holds can't be dropped for newer media any more."""
     if connection is None:
         return
     try:
-        if unsent_bytes and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analytics import ledger, locks, tables
-from analytics.lake import quarantine
+from analytics.lake import maintenance, quarantine
 from analytics.lake.maintenance import RetentionDays, compact, compactable, remove_old
 from analytics.ledger import HOUR, Hours
 from analytics.models import Dimension, Grain, Partition, Rollup
@@ -78,6 +78,17 @@ def test_each_nodes_files_become_one_sorted_by_session(lake: Path) -> None:
     after = Partition.objects.get(pk=row.pk)
     assert (after.files, after.lock, after.compacted_at is not None) == (2, "", True)
     assert list(compactable(lake, LATER)) == []
+
+
+def test_merging_sorts_a_bounded_number_of_rows_at_a_time(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "SORTED_ROWS", 120)
+    for number, part in enumerate(reversed(minutes_of("one", 4))):
+        put(lake, f"edge-20260329T120000-{number:06d}", part)
+    note_done(lake, START)
+    assert compact(lake, START) == 3
+    (name,) = files(lake)
+    merged = pq.read_table(hour_folder(lake, "samples", START) / name, columns=["sequence"])["sequence"].to_pylist()
+    assert merged == [*range(120, 240), *range(120)]
 
 
 def test_late_file_is_compacted_only_after_its_hour_was_recomputed(lake: Path) -> None:

@@ -264,6 +264,11 @@ def test_events_of_two_operators_get_distinct_sequence_numbers(stream: Stream) -
     ]
 
 
+def test_event_code_longer_than_its_column_is_cut(stream: Stream) -> None:
+    event = streams_actions.put_event(make_session(stream), "operator.note", Actor("omar"), code="x" * 65)
+    assert event.code == "x" * 64
+
+
 def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client, stream: Stream) -> None:
     session = make_session(stream)
     answer = operator.post(f"{PAGE}/kick", {"note": "Wrong scene.", "session_id": str(session.pk)}, follow=True)

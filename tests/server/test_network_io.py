@@ -15,7 +15,7 @@ from ingest.server.connection import Connection
 from ingest.server.output import Flusher
 from ingest.server.playing import Playing
 from ingest.server.read_batching import PORTION, ReadBatching
-from ingest.server.sockets import UNKNOWN, tcp_info, undelivered_bytes
+from ingest.server.sockets import UNKNOWN, tcp_info, tune, undelivered_bytes
 from tests.pure.live.payloads import session
 from tests.pure.rtmp.test_handshake import PLAYER, SERVER, add_digest, add_signature, find_digest
 from tests.rtmp_client import RtmpClient
@@ -63,6 +63,16 @@ async def test_the_kernel_holds_little_for_a_player_that_reads_nothing(
 
         assert await within(5, has_come, True)
         assert 0 < undelivered_bytes(found) < most
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no TCP_NOTSENT_LOWAT")
+def test_the_kernel_keeps_its_own_limit_if_none_is_set() -> None:
+    with socket.socket() as untouched, socket.socket() as tuned:
+        tune(tuned, 0)
+        limits = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) for each in (untouched, tuned)]
+        assert limits[0] == limits[1]
+        tune(tuned, 5000)
+        assert tuned.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 5000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Linux's")

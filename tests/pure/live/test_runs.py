@@ -269,8 +269,17 @@ def test_media_taken_in_runs_and_message_by_message_give_the_same_state(seed: in
 
 
 @pytest.mark.parametrize("chunk_size", [128, 4096, 60_000])
-def test_a_regular_stream_is_taken_in_runs(chunk_size: int) -> None:
+def test_a_regular_stream_is_taken_in_runs(chunk_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the headers, the first frames, and those of a message that is not whole yet."""
+    looked_at = 0
+    take = LiveStream.video
+
+    def video(stream: LiveStream, timestamp: int, payload: bytes, now: float) -> None:
+        nonlocal looked_at
+        looked_at += 1
+        take(stream, timestamp, payload, now)
+
+    monkeypatch.setattr(LiveStream, "video", video)
     ingest = Ingest(ServerConnection, watched=False)
     traffic = Traffic(Random(1))
     data = [*traffic.begin(chunk_size), traffic.message(VIDEO, keyframe(0, 9000), 6)]
@@ -279,7 +288,9 @@ def test_a_regular_stream_is_taken_in_runs(chunk_size: int) -> None:
         data.append(traffic.message(VIDEO, inter(number, 3000), 6))
         data.append(traffic.message(AUDIO, sound(number, 371), 4))
     whole = b"".join(data)
-    for at in range(0, len(whole), 20_000):
+    reads = range(0, len(whole), 20_000)
+    for at in reads:
         ingest.read(whole[at : at + 20_000], at / 1e6)
     assert ingest.sink.in_runs > 170
+    assert looked_at <= len(reads) + 5, "one of each read is not whole, and the first ones are new"
     assert session(ingest.stream).meter.video_line.frames == 101

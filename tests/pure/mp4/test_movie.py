@@ -3,7 +3,7 @@ the tables of the formats, find in the FLV."""
 
 import subprocess
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.flv import FlvError
+from ingest.mp4 import frames as frames_module
 from ingest.mp4.frames import Frames, scan_frames
 from ingest.mp4.limits import Mp4Limits, Unplayable
 from ingest.mp4.movie import movie_head
-from ingest.rtmp.limits import DEFAULT_LIMITS
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.media import read_audio, read_video
 from tests.media import make_enhanced_clip
 from tests.pure.flv.files import AAC_HEADER, AUDIO, AVC_HEADER, HEADER, INTER, KEY, SOUND, VIDEO, Tags, media, tag
 from tests.tools import require_tool
@@ -82,6 +84,24 @@ def test_ffmpeg_finds_the_same_packets_in_flv_and_mp4(name: str, tmp_path: Path)
     command += ["-f", "lavfi", "-i", "sine=sample_rate=48000", *CLIPS[name].split(), "-t", "3", "-g", "25", str(path)]
     subprocess.run(command, check=True, timeout=60, capture_output=True)
     check_same(packets(str(path)), packets(BytesIO(movie(path.read_bytes()))))
+
+
+def test_frames_of_the_usual_codecs_are_told_by_their_first_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taking each message apart would make an index many times slower."""
+    parsed: list[int] = []
+
+    def counted(take: Callable[[bytes, Limits], Any]) -> Callable[[bytes, Limits], Any]:
+        def read(payload: bytes, limits: Limits) -> Any:
+            parsed.append(len(payload))
+            return take(payload, limits)
+
+        return read
+
+    monkeypatch.setattr(frames_module, "read_video", counted(read_video))
+    monkeypatch.setattr(frames_module, "read_audio", counted(read_audio))
+    frames = frames_of(BytesIO(file_of(media(3))))
+    assert [len(track.offsets) for track in frames.tracks] == [30, 30]
+    assert len(parsed) == 4, "the header and the first frame of each track"
 
 
 ENHANCED = [
