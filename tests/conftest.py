@@ -9,7 +9,8 @@ import hypothesis
 import pytest
 
 SHARED = ("tests/production/", "tests/e2e/pages/", "tests/e2e/")
-"""Folders whose tests share what takes long to start: each stays on one worker. Elsewhere a file does."""
+"""Folders whose tests share what takes long to start: each stays on one worker. Elsewhere those marked `spark` do, as
+they share a Java, and each file does."""
 
 MATRIX = ("tests/production/", "tests/e2e/")
 """Folders whose tests are of the matrix, except the journeys."""
@@ -33,7 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             file = item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(next(filter(file.startswith, SHARED), file)))
+            own = "spark" if item.get_closest_marker("spark") else file
+            item.add_marker(pytest.mark.xdist_group(next(filter(file.startswith, SHARED), own)))
         if item.nodeid.startswith(MATRIX) and item.get_closest_marker("journey") is None:
             item.add_marker(pytest.mark.matrix)
         if mark := item.get_closest_marker("slow"):

@@ -55,14 +55,11 @@ if STORES["postgres"] in os.environ:
     os.environ["DATABASE_URL"] = os.environ[STORES["postgres"]]  # pytest-django gives each worker a name of its own.
     os.environ["REDIS_URL"] = f"{os.environ[STORES['redis']]}/{number}"
 os.environ["RTMPWEB_REFUSAL_DELAY_S"] = "0"
-JAVA_CLASSES = Path(os.environ.get("TESTS_JAVA_CLASSES") or Path(os.environ[PARENT]) / "java-classes.jsa")
-"""Where Java finds Spark's classes faster, once it is there (tests/analytics/conftest.py)."""
-
 # What tests have Spark do is small: most of the time would go into compiling for speed that nobody needs. That compiler
-# alone has little room by default, and stops when it is full. A Java that can't use the archive would say so.
+# alone has little room by default, and stops when it is full. Where an archive of classes is named, though it is not
+# there, no process makes one of its own.
 os.environ["JDK_JAVA_OPTIONS"] = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    f"-XX:SharedArchiveFile={JAVA_CLASSES} -Xlog:disable"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:SharedArchiveFile=none -Xlog:disable"
 )
 os.environ["DJANGO_SETTINGS_MODULE"] = "rtmpweb.settings"
 
