@@ -278,7 +278,7 @@ def told(rows: list[Row], tail: Mapping[StreamPath, tuple[int, int]], named: Map
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(rows=sessions(), tail=tails(), draw=st.data())
 def test_session_hours_classify_starts_broadcasts_and_reconnects(
     rows: list[Row], tail: dict[StreamPath, tuple[int, int]], draw: st.DataObject

@@ -157,6 +157,7 @@ def applied(database: Path) -> str:
         return str(name)
 
 
+@pytest.mark.slow("the project is started three times")
 def test_copy_before_a_migration_holds_the_former_database(installation: Installation) -> None:
     installation.manage("migrate", "--no-input")
     assert copies(installation) == [], "there was nothing to migrate"

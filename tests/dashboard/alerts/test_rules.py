@@ -232,6 +232,7 @@ def test_migration_of_rule_kinds_keeps_them_in_both_directions(stream: Stream) -
 
 
 @pytest.mark.both_forms
+@pytest.mark.slow("migrations go back and forth")
 @pytest.mark.django_db(transaction=True)
 def test_reverse_migration_removes_rows_unknown_to_the_former_version(stream: Stream, webhook: Webhook) -> None:
     for of in ({"stream": stream}, {"application": stream.application}, {}):
