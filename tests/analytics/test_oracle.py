@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
+import duckdb  # Its types are quoted below: pytest keeps annotations until the exit, where DuckDB would report a leak.
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -131,7 +131,7 @@ def fill_with_disorder(lake: Path, *, streams: int, start: datetime, hours: int)
     return made.samples
 
 
-def open_lake(lake: Path) -> duckdb.DuckDBPyConnection:
+def open_lake(lake: Path) -> "duckdb.DuckDBPyConnection":
     """Connect to a database with the tables `once` (samples), `session_hours` and `happened` (events)."""
     duck = duckdb.connect()
     duck.execute("set threads = 1")
@@ -184,7 +184,7 @@ def open_lake(lake: Path) -> duckdb.DuckDBPyConnection:
     return duck
 
 
-def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
+def expect(duck: "duckdb.DuckDBPyConnection", grain: str) -> None:
     """Make the tables `measured`, the samples of each group, and `expected`, the figures of each group.
 
     `expected` has the columns of a rollup except histograms, sketches and percentiles.
@@ -276,14 +276,14 @@ def wrong_percentiles(kind: str) -> str:
         select {KEY} from exact left join found using ({KEY}) where {wrong} limit 3"""
 
 
-def load_grain(duck: duckdb.DuckDBPyConnection, lake: Path, grain: str) -> None:
+def load_grain(duck: "duckdb.DuckDBPyConnection", lake: Path, grain: str) -> None:
     """Make the tables `found`, `expected` and `measured` of a grain."""
     expect(duck, grain)
     files = f"read_parquet('{table_folder(lake, grain)}/**/figures.parquet', hive_partitioning = false)"
     duck.execute(f"create or replace table found as from {files}")
 
 
-def check_columns(found: duckdb.DuckDBPyConnection) -> None:
+def check_columns(found: "duckdb.DuckDBPyConnection") -> None:
     """Check that sums, extremes and counts are the same in each row of each dimension."""
     columns = [column[0] for column in found.execute("from expected limit 0").description]
     assert {"stream", "unplanned_ends", "peak_at_us", "video_kbps_mean"} < set(columns)
@@ -297,7 +297,7 @@ def check_columns(found: duckdb.DuckDBPyConnection) -> None:
         assert wrong == [], column
 
 
-def check_percentiles(found: duckdb.DuckDBPyConnection, kind: str, *, of_most: int) -> None:
+def check_percentiles(found: "duckdb.DuckDBPyConnection", kind: str, *, of_most: int) -> None:
     """Check each row's percentiles; the largest row must have more than `of_most` samples."""
     assert found.execute(wrong_percentiles(kind)).fetchall() == []
     assert found.execute("select max(samples) from found").fetchall() > [(of_most,)]
@@ -315,27 +315,27 @@ def lake(tmp_path_factory: pytest.TempPathFactory, jvm: None) -> Path:
 
 
 @pytest.fixture(scope="module")
-def duck(lake: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def duck(lake: Path) -> "Iterator[duckdb.DuckDBPyConnection]":
     with open_lake(lake) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module", params=["hour", "day"])
-def found(request: pytest.FixtureRequest, lake: Path, duck: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def found(request: pytest.FixtureRequest, lake: Path, duck: "duckdb.DuckDBPyConnection") -> "duckdb.DuckDBPyConnection":
     load_grain(duck, lake, request.param)
     return duck
 
 
-def test_sums_extremes_and_counts_equal_those_of_the_oracle(found: duckdb.DuckDBPyConnection) -> None:
+def test_sums_extremes_and_counts_equal_those_of_the_oracle(found: "duckdb.DuckDBPyConnection") -> None:
     check_columns(found)
 
 
-def test_each_measured_column_of_the_test_data_is_above_zero(found: duckdb.DuckDBPyConnection) -> None:
+def test_each_measured_column_of_the_test_data_is_above_zero(found: "duckdb.DuckDBPyConnection") -> None:
     some_sums = ("starved_ms", "below_ms", "gop_10", "media_faults", "bad_ms", "viewer_ms")
     for column in (*COUNTS, *EVENTS, *some_sums):
         assert found.execute(f"select sum({column}) from expected where dimension = 'node'").fetchall() > [(0,)], column
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_percentiles_are_within_a_hundredth_of_the_oracle(found: duckdb.DuckDBPyConnection, kind: str) -> None:
+def test_percentiles_are_within_a_hundredth_of_the_oracle(found: "duckdb.DuckDBPyConnection", kind: str) -> None:
     check_percentiles(found, kind, of_most=20_000)
