@@ -101,8 +101,8 @@ class _Handshake:
         self._part1 = self._time + SIMPLE + nonce
         self._data = bytearray()
         self._answered = False
-        self.version: int
-        """The version that the peer asked for (C0), or chose (S0); not set before its first byte."""
+        self.version = 0
+        """The version that the peer asked for (C0), or chose (S0); 0 before its first byte has come."""
         self.echoed = False
         """Whether the peer's second part answers our first: proof that it came after ours had arrived."""
         self.completed = False

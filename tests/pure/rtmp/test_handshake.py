@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, LocalProtocolError, Phase, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.handshake import ServerHandshake
 from tests.pure.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
 from tests.recordings import NAMES, from_client
 
@@ -107,6 +108,13 @@ def test_s1_and_s2_carry_the_epoch() -> None:
 @pytest.mark.parametrize("c2", [bytes(1536), b"\xff" * 1536, Random(4).randbytes(1536)], ids=["zero", "ones", "random"])
 def test_c2_is_never_checked(server: ServerConnection, c2: bytes) -> None:
     assert server.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
+
+
+def test_version_is_0_until_the_first_byte_has_come() -> None:
+    handshake = ServerHandshake(SERVER_NONCE, 0)
+    assert (handshake.receive(b""), handshake.version) == ((b"", b""), 0)
+    handshake.receive(b"\x03")
+    assert handshake.version == 3
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 4, 6, 8, 9, 31])
