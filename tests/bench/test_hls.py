@@ -16,8 +16,8 @@ from bench.load import hls
 from bench.load.hls import Load, Place, Watched, edge, unchunked
 from bench.peers import nginx
 from tests.hls.clip import PART_S, PARTS, clip
+from tests.hls.origin import Origin
 from tests.receivers import serving
-from tests.server.hls_player.test_client import Origin
 
 VIEWERS = 10
 

@@ -15,13 +15,13 @@ from ingest.server import RtmpServer
 from ingest.services import pulls
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
+from tests.hls.player import FollowError, Player, Rendition
 from tests.hls.playlist import Playlist
 from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
 from tests.ingest.test_relays import relayed
 from tests.ingest.ticks import until
 from tests.media import make_clip, read_packets
 from tests.pure.hls.feeding import make_flv
-from tests.server.hls_player.test_client import FollowError, Player, Rendition
 from tests.tools import require_tool
 
 pytestmark = pytest.mark.usefixtures("process")

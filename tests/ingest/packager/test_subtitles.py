@@ -7,11 +7,11 @@ import pytest
 
 from ingest.hls import HlsSettings
 from ingest.services.keys import NewKey
+from tests.hls.player import Player, Rendition
 from tests.ingest.packager.running import ClipPublisher, Running, running
 from tests.ingest.packager.test_streams import assert_valid, opened
 from tests.ingest.ticks import until
 from tests.pure.hls.test_subtitles import cues
-from tests.server.hls_player.test_client import Player, Rendition
 
 pytestmark = pytest.mark.usefixtures("process")
 

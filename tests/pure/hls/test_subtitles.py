@@ -13,10 +13,10 @@ from ingest.hls.subtitles import written
 from ingest.hls.texts import Cue, read_text
 from ingest.rtmp.amf import amf0
 from tests.hls.playlist import read
+from tests.hls.presentation import Presentation, Rendition
+from tests.hls.succession import Fetch, Succession
 from tests.pure.hls.feeding import FIRST_MSN, WALL, Fed, Message, shifted
 from tests.pure.hls.test_playlists import check_playlist, one
-from tests.pure.hls_player.test_presentations import Presentation, Rendition
-from tests.pure.hls_player.test_successions import Fetch, Succession
 
 Shown = tuple[int, int, str]
 """From and until when, in ms of RTMP, and what."""
