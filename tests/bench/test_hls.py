@@ -15,8 +15,7 @@ from bench import hls as contest
 from bench.load import hls
 from bench.load.hls import Load, Place, Watched, edge, unchunked
 from bench.peers import nginx
-from tests.hls.clip import PART_S, PARTS, clip
-from tests.hls.origin import Origin
+from tests.hls.clip import PART_S, PARTS, Origin, clip
 from tests.receivers import serving
 
 VIEWERS = 10

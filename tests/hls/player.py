@@ -11,6 +11,7 @@ It follows a stream by blocking reloads, delta updates, hints and parts, and kee
 import asyncio
 import io
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,7 +37,6 @@ LOOK_S: Final = 0.05
 """The interval at which the player checks if its own loop stands still."""
 HELD_UP_S: Final = 0.02
 """A check that is later than this counts."""
-MEDIA_ENDINGS: Final = (".m4s", ".mp4")
 
 
 class FollowError(Exception):
@@ -66,9 +66,8 @@ class Player:
         """By the URIs that the multivariant playlist has for them."""
         self.held_up_s = 0.0
         """The time in all for which the player's own loop stood still, and everything else in that loop."""
-        self._media: dict[str, bytes] = {}
-        """The content of each media file, by its path."""
-        self._changed: list[str] = []
+        self._media: defaultdict[str, set[bytes]] = defaultdict(set)
+        """The contents of each media file, by its path."""
         self._http = httpx.AsyncClient(headers=BY_SCRIPT, timeout=PATIENCE_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -94,9 +93,8 @@ class Player:
         answer = await self._http.get(httpx.URL(url).copy_merge_params(params))
         if answer.status_code != 200:
             raise FollowError(f"{answer.status_code} for {url}: {answer.text[:300]!r}")
-        path = answer.url.path
-        if path.endswith(MEDIA_ENDINGS) and self._media.setdefault(path, answer.content) != answer.content:
-            self._changed.append(path)
+        if (path := answer.url.path).endswith((".m4s", ".mp4")):
+            self._media[path].add(answer.content)
         return answer
 
     async def open(self) -> "Rendition":
@@ -112,8 +110,8 @@ class Player:
 
     def findings(self) -> list[Finding]:
         """The findings of all that was received, except for texts."""
-        words = "What is at the URL of a segment, part or map stays the same"
-        found = [Finding("constant", "6.2.1", f"{words}: {path}") for path in self._changed]
+        changed = [path for path, contents in self._media.items() if len(contents) > 1]
+        found = [Finding("constant", "6.2.1", f"What is at a URL of media stays the same: {path}") for path in changed]
         for rendition in self.renditions.values():
             found += Succession(rendition.fetches).findings()
             found += rendition.media().findings() if not rendition.is_text else []

@@ -10,8 +10,7 @@ import av
 import pytest
 import pytest_asyncio
 
-from tests.hls.clip import FPS, PART_S, PARTS, clip
-from tests.hls.origin import Origin
+from tests.hls.clip import FPS, PART_S, PARTS, Origin, clip
 from tests.hls.player import HELD_UP_S, LOOK_S, FollowError, Player
 
 
