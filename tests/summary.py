@@ -55,17 +55,17 @@ def lines(results: list[Result]) -> list[str]:
         f"  {run}: {len(found)} tests, {sum(each.seconds for each in found):.0f} s" for run, found in by_run.items()
     ]
     slow = sorted((each for each in results if each.seconds > SLOW_S or each.slow), key=lambda each: -each.seconds)
-    text += _section("Slow for a reason", [f"{_timed(each)}: {each.slow}" for each in slow if each.slow])
-    text += _section(f"Over {SLOW_S:g} s without a reason", [_timed(each) for each in slow if not each.slow])
+    text += _section(
+        "Slow for a reason", [f"{each.seconds:.1f} s {each.name}: {each.slow}" for each in slow if each.slow]
+    )
+    text += _section(
+        f"Over {SLOW_S:g} s without a reason", [f"{each.seconds:.1f} s {each.name}" for each in slow if not each.slow]
+    )
     skipped = [f"{each.name}: {each.reason.removeprefix('Skipped: ')}" for each in results if each.outcome == "skipped"]
     text += _section("Skipped", skipped)
     text += _section("Failed", [f"{each.run}: {each.name}" for each in results if each.outcome == "failed"])
     count = {outcome: sum(each.outcome == outcome for each in results) for outcome in ("passed", "failed", "skipped")}
     return [*text, "", f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped"]
-
-
-def _timed(result: Result) -> str:
-    return f"{result.seconds:.1f} s {result.name}"
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
@@ -75,9 +75,14 @@ def _section(title: str, rows: list[str]) -> list[str]:
 def main(folder: Path, code: int) -> int:
     """Print the summary of a folder's reports and return the exit code of all runs."""
     results = [result for report in sorted(folder.glob("*.xml")) for result in read(report)]
-    print("\n".join(lines(results)))  # noqa: T201
-    too_many = sum(bool(each.slow) for each in results) > MAX_SLOW
-    return int(bool(code) or too_many or not results or any(each.outcome == "failed" for each in results))
+    text, has_failed = lines(results), any(each.outcome == "failed" for each in results)
+    marked, why = sum(bool(each.slow) for each in results), ""
+    if marked > MAX_SLOW:
+        why = f"{marked} tests are marked slow, {MAX_SLOW} may be: make some faster, or move them to the matrix."
+    elif not results or (code and not has_failed):
+        why = "A run ended without its results, or badly after them: see what it printed."
+    print("\n".join([*text[:-1], *([why] if why else []), text[-1]]))  # noqa: T201
+    return int(bool(why) or has_failed)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,8 @@ def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
     running = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
     written = list(running.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
     _each_recording(doomed, recordings.check_deletable, besides=written)
+    if force:
+        _end(actor, doomed)  # Before a node finds it disabled, which would be another reason.
     changed = _disable(doomed, force)
     try:
         _end(actor, doomed)

@@ -41,7 +41,6 @@ def printed(capsys: Printed, *words: str, fails: bool = False) -> dict[str, Any]
     return found
 
 
-@pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
 def test_analytics_run_prints_range_partitions_and_row_counts(lake: Path, jvm: None, capsys: Printed) -> None:
     fill(lake, [*broadcast("demo", "a", seconds=20), *broadcast("demo", "b", seconds=20, start_us=NOON + HOUR_US)])

@@ -128,7 +128,7 @@ def test_tail_of_an_hour_holds_the_sessions_that_may_go_on(spark: SparkSession, 
     ]
 
 
-@pytest.mark.slow("the first test of its file starts Java")
+@pytest.mark.slow("the first test with Spark starts Java")
 @pytest.mark.django_db
 def test_hour_ending_with_nothing_on_air_has_an_empty_tail(spark: SparkSession, lake: Path) -> None:
     fill(lake, list(broadcast("demo", "early", seconds=5, start_us=NOON)))

@@ -118,7 +118,6 @@ def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> Non
     assert streams(Grain.DAY)[:2] == [(0, "demo", 40), (0, "late", 20)]
 
 
-@computes_often
 def test_changed_end_of_an_hour_recomputes_the_next_hour_in_the_same_run(lake: Path) -> None:
     """What is live as an hour ends belongs to a broadcast that may go on in the next."""
     put(lake, 12, session="a")
@@ -277,7 +276,6 @@ def test_late_sample_at_broadcast_begin_recomputes_only_its_hour_and_day(lake: P
     assert of_broadcast.get(grain=Grain.DAY).starts == 1
 
 
-@computes_often
 def test_an_hour_that_comes_before_others_takes_their_broadcasts_name(lake: Path) -> None:
     every_us = 240 * 1_000_000
     samples = [

@@ -124,6 +124,7 @@ def test_a_session_that_its_cluster_has_ended_is_replaced(here: None) -> None:
     assert count() == 5
 
 
+@pytest.mark.slow("Java starts again")
 @pytest.mark.spark
 def test_an_hour_that_fails_costs_no_java_where_spark_is_on_this_machine(here: None) -> None:
     assert count() == 5

@@ -1,6 +1,4 @@
-"""A player of low-latency HLS without a screen.
-
-It follows a stream by blocking reloads, delta updates, hints and parts, and keeps all that it received.
+"""A player of low-latency HLS without a screen: it follows a stream by blocking reloads, delta updates, hints, parts.
 
     async with Player(url) as player, asyncio.timeout(10):
         video = await player.open()

@@ -15,7 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.consumers import upkeep
 from ingest.models import (
     Application,
     AuditEntry,
@@ -177,6 +176,26 @@ def test_live_stream_or_application_is_deleted_only_by_force(
     assert open_[0].stream is None
 
 
+@pytest.mark.both_forms
+@pytest.mark.parametrize("delete", [of_stream, of_application])
+def test_a_node_that_looks_while_it_is_being_disabled_finds_the_deletion_as_the_reason(
+    published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_ = [session_of(published), session_of(published, kind="play")]
+    due: list[dict[object, str]] = []
+
+    def look(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        answer = execute(sql, *rest)
+        if sql.startswith(('UPDATE "ingest_stream"', 'UPDATE "ingest_application"')):
+            due.append(dict(sessions.due_to_end(node="node-a", now=timezone.now())))
+        return answer
+
+    meanwhile(monkeypatch, node_ends)
+    with connection.execute_wrapper(look):
+        delete(published, True)
+    assert due[0] == {session.pk: "kicked" for session in open_}
+
+
 def delete_it(stream: Stream) -> None:
     removal.delete_stream(MIRA, stream, force=True)
 
@@ -210,9 +229,7 @@ async def test_live_encoder_is_ended_when_its_stream_is_deleted_or_disabled(
     key: NewKey,
     act: Callable[[Stream], None],
     reason: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upkeep, "REVOCATIONS_S", 0.9)  # A kick reaches the node before it looks for itself.
     async with listening() as port, RtmpClient(port=port) as encoder, worker():
         await go_live(encoder, key.secret)
         await sync_to_async(act)(key.key.stream)

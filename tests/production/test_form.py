@@ -30,7 +30,7 @@ from tests.production.parts import MediaNode
 from tests.programs import LOOPED, Keys, key_url, publishing
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
-from tests.rtmpweb.processes import waited_each_s, waited_s, waited_since_s
+from tests.rtmpweb.processes import waited_s, waited_since_s
 from tests.server_process import program, wait_for
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
@@ -155,7 +155,7 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
     try:
         with on_air(first.url, keys["orphan"]):
             session = production.wait_for_state("live/orphan", "live")["session_id"]
-            waited_before_s = waited_each_s(concerned())
+            waited_before_s = {pid: waited_s(pid) for pid in concerned()}
             first.kill()
             free_at = time.time() + FREE_S
 

@@ -118,10 +118,6 @@ def thread_waited_s() -> float:
     return _waited_s(PROC / "thread-self")
 
 
-def waited_each_s(pids: Iterable[int]) -> dict[int, float]:
-    return {pid: waited_s(pid) for pid in pids}
-
-
 def waited_since_s(before: Mapping[int, float], pids: Iterable[int]) -> float:
-    """Return the sum over all processes. `before` is an earlier result of `waited_each_s`."""
-    return sum(max(0.0, waited - before.get(pid, 0.0)) for pid, waited in waited_each_s(pids).items())
+    """Return the sum over all processes. `before` has their earlier `waited_s`."""
+    return sum(max(0.0, waited_s(pid) - before.get(pid, 0.0)) for pid in pids)

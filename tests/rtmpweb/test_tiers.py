@@ -61,27 +61,29 @@ def test_summary_counts_every_run_and_names_what_failed_or_was_skipped(
     assert said[said.index("Over 5 s without a reason (1):") + 1] == "  6.0 s test::duration"
 
 
+TOO_MANY = "".join(
+    f'<testcase name="{number}"><properties><property name="slow" value="x"/></properties></testcase>'
+    for number in range(summary.MAX_SLOW + 1)
+)
+
+
 @pytest.mark.parametrize(
-    ("cases", "code", "exit_code"),
+    ("cases", "code", "exit_code", "why"),
     [
-        ('<testcase name="a" time="1"/>', 0, 0),
-        ('<testcase name="a" time="1"/>', 1, 1),
-        ("", 0, 1),
-        ('<testcase name="a" time="1"><error/></testcase>', 0, 1),
-        (
-            "".join(
-                f'<testcase name="{number}"><properties><property name="slow" value="x"/></properties></testcase>'
-                for number in range(summary.MAX_SLOW + 1)
-            ),
-            0,
-            1,
-        ),
+        ('<testcase name="a" time="1"/>', 0, 0, ""),
+        ('<testcase name="a" time="1"/>', 1, 1, "A run ended"),
+        ("", 0, 1, "A run ended"),
+        ('<testcase name="a" time="1"><error/></testcase>', 0, 1, "Failed (1):"),
+        (TOO_MANY, 0, 1, f"{summary.MAX_SLOW + 1} tests are marked slow"),
     ],
     ids=["all passed", "a run ended badly", "no test", "an error", "too many slow tests"],
 )
-def test_summary_exit_code_is_1_unless_all_is_well(tmp_path: Path, cases: str, code: int, exit_code: int) -> None:
+def test_summary_exit_code_is_1_with_the_reason_unless_all_is_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cases: str, code: int, exit_code: int, why: str
+) -> None:
     (tmp_path / "run.xml").write_text(f"<testsuite>{cases}</testsuite>")
     assert summary.main(tmp_path, code) == exit_code
+    assert why in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tests.production.outages.outage import (
 from tests.production.outages.steady import Steady
 from tests.production.parts import MediaNode
 from tests.programs import Keys
-from tests.rtmpweb.processes import waited_each_s, waited_since_s
+from tests.rtmpweb.processes import waited_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
 
 pytestmark = [
@@ -140,7 +140,7 @@ def test_full_disk_of_an_embedded_server_refuses_only_new_publishers(small: Path
     with running(small / "data") as server, ExitStack() as leaving:
         keys = {name: server.create_key(f"live/{name}") for name in ("stays", "comes")}
         concerned = (server.process.pid, os.getpid())
-        waited_before_s = waited_each_s(concerned)
+        waited_before_s = {pid: waited_s(pid) for pid in concerned}
         show = leaving.enter_context(on_air(server.rtmp, keys["stays"], players=2))
         session = server.wait_for_state("live/stays", "live")["session_id"]
         wait_for(lambda: show.played > 2 * FPS, timeout_s=WRITTEN_S, what="players got more than the cache has")
