@@ -1,9 +1,9 @@
 """A player of low-latency HLS without a screen: it follows a stream by blocking reloads, delta updates, hints, parts.
 
-    async with Player(url) as player, asyncio.timeout(10):
-        video = await player.open()
-        await video.follow(lambda: len(video.received) > 20)
-    assert player.findings() == []
+async with Player(url) as player, asyncio.timeout(10):
+    video = await player.open()
+    await video.follow(lambda: len(video.received) > 20)
+assert player.findings() == []
 """
 
 import asyncio
