@@ -130,8 +130,9 @@ async def application(scope, receive, send):
     while (event := await receive())["type"] != "node.stopped":
         if scope["type"] == "rtmp.node" and event["type"] == "node.tick":
             for issue in event["figures"]["issues"]:
-                print(issue["check"], issue["level"], issue["actual"].partition(" (")[0], issue["advice"])
-                told.set()
+                if issue["level"] == "bad":  # It may have been a warning before.
+                    print(issue["check"], issue["level"], issue["actual"].partition(" (")[0], issue["advice"])
+                    told.set()
         if event["type"] == "rtmp.disconnect":
             return
 
