@@ -1,26 +1,37 @@
-"""What all tiers share: hypothesis's profile, which tests stay on one parallel worker, and the reasons of slow tests.
+"""What all tiers share: a profile of hypothesis, a mend of asyncio, the groups of parallel workers, reasons of slow tests.
 
 Nothing here needs Django: the pure tier runs without it. `tests/database.py` has what the other tiers add.
 """
 
-import gc
+from asyncio.selector_events import BaseSelectorEventLoop
+from socket import socket
+from typing import Any
 
 import hypothesis
 import pytest
 
 SHARED = ("tests/production/", "tests/e2e/pages/", "tests/e2e/")
-"""Folders whose tests share what takes long to start: each stays on one worker. Elsewhere those marked `spark` do, as
-they share a Java, and each file does."""
+"""Folders that share what takes long to start: each stays on one worker. So does Spark's Java; else each file does."""
 
 MATRIX = ("tests/production/", "tests/e2e/")
 """Folders whose tests are of the matrix, except the journeys."""
 
-
 # Before any test module is imported, as `@given` reads the profile then. A busy machine is no failure.
-hypothesis.settings.register_profile(
-    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("unhurried")
+hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
+
+accept: Any = BaseSelectorEventLoop._accept_connection2  # type: ignore[attr-defined]
+
+
+async def accept_or_close(loop: Any, factory: Any, found: socket, extra: Any, tls: Any, of: Any, *rest: Any) -> None:
+    """Close a connection whose server was closed since. asyncio loses it, a later test fails (CPython's gh-109564)."""
+    if of is None or of._sockets is not None:
+        await accept(loop, factory, found, extra, tls, of, *rest)
+    else:
+        found.close()
+
+
+BaseSelectorEventLoop._accept_connection2 = accept_or_close  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,13 +51,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.matrix)
         if mark := item.get_closest_marker("slow"):
             item.user_properties.append(("slow", mark.args[0]))
-
-
-def pytest_collection_finish() -> None:
-    """Keep modules and tests, which stay until the end, out of the garbage collector's rounds."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()  # Otherwise extension modules such as DuckDB's report at the exit that they leak.
