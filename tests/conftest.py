@@ -1,4 +1,4 @@
-"""What all tiers share: a profile of hypothesis, a mend of asyncio, the groups of parallel workers, reasons of slow tests.
+"""What all tiers share: hypothesis's profile, a mend of asyncio, groups of parallel workers, reasons of slow tests.
 
 Nothing here needs Django: the pure tier runs without it. `tests/database.py` has what the other tiers add.
 """
