@@ -295,18 +295,18 @@ async def test_a_drain_that_could_not_be_written_is_written_later(
 ) -> None:
     await is_up()
 
-    async def fail_to_write(event: str) -> None:
+    async def fail_to_write(event: str, *, former: str) -> None:
         before = caplog.text.count("state was not written")
         with locked_database():
             await node.tell(event)
             await until(lambda: caplog.text.count("state was not written") > before)
             await rounds.pass_by(node, "leases")
+            assert (await Node.objects.aget(name=NODE)).state == former
 
     with patient_database(WAITS_S):
-        await fail_to_write("node.draining")
-        assert (await Node.objects.aget(name=NODE)).state == "up"
+        await fail_to_write("node.draining", former="up")
         await in_state(node, "draining")
-        await fail_to_write("node.resumed")
+        await fail_to_write("node.resumed", former="draining")
         await in_state(node, "up")
     await rounds.pass_by(node, "leases")
     assert (await Node.objects.aget(name=NODE)).state == "up"
