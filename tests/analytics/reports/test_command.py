@@ -6,16 +6,19 @@ from datetime import UTC, date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 from pypdf import PdfReader
 
 from analytics import periods
 from analytics.completeness import Completeness
-from analytics.models import Dimension, Report, ReportPlan
+from analytics.management.commands import report as report_command
+from analytics.models import Dimension, Report, ReportDelivery, ReportPlan
 from analytics.reports import builder, subprocess_jobs
 from analytics.reports.document import Document
 from analytics.scopes import Scope
@@ -102,6 +105,21 @@ def test_report_make_sends_to_addresses_only_if_email_is_configured(
     settings.EMAIL_URL = ""
     with pytest.raises(CommandError, match="RTMPWEB_EMAIL_URL"):
         run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org")
+
+
+def test_report_command_waits_for_a_mail_that_the_worker_is_sending(
+    week: None, inbox: MailReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worker_takes(channel: str) -> int:
+        return ReportDelivery.objects.update(claim=uuid4(), claimed_until=timezone.now() + timedelta(seconds=60))
+
+    def worker_sends(seconds: float) -> None:
+        ReportDelivery.objects.update(claim=None, claimed_until=None, state=ReportDelivery.State.DONE)
+
+    monkeypatch.setattr(report_command, "deliver", worker_takes)
+    monkeypatch.setattr(report_command, "sleep", worker_sends)
+    run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org")
+    assert not ReportDelivery.objects.exclude(state=ReportDelivery.State.DONE).exists()
 
 
 def test_report_make_of_a_broadcast_needs_its_computed_figures(week: None) -> None:

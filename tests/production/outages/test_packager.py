@@ -127,7 +127,7 @@ class Follower:
         except httpx.TransportError as error:
             self.failures.append(Failure(name, 0, repr(error), time.time()))
             raise
-        if answer.is_error:
+        if answer.is_error and (self.playlist or answer.status_code != 404):  # The stream may only begin.
             self.failures.append(Failure(name, answer.status_code, answer.text, time.time()))
         return answer.raise_for_status().content
 
