@@ -1,4 +1,4 @@
-"""What all tiers share: hypothesis's profile, a mend of asyncio, groups of parallel workers, reasons of slow tests.
+"""The base of all tiers: the profile of hypothesis, a repair of asyncio, the groups of tests, and slow tests.
 
 Nothing here needs Django: the pure tier runs without it. `tests/database.py` has what the other tiers add.
 """
@@ -23,10 +23,10 @@ hypothesis.settings.load_profile("busy")
 accept: Any = BaseSelectorEventLoop._accept_connection2  # type: ignore[attr-defined]
 
 
-async def accept_or_close(loop: Any, factory: Any, found: socket, extra: Any, tls: Any, of: Any, *rest: Any) -> None:
+async def accept_or_close(loop: Any, factory: Any, found: socket, info: Any, tls: Any, server: Any, *rest: Any) -> None:
     """Close a connection whose server was closed since. asyncio loses it, a later test fails (CPython's gh-109564)."""
-    if of is None or of._sockets is not None:
-        await accept(loop, factory, found, extra, tls, of, *rest)
+    if server is None or server._sockets is not None:
+        await accept(loop, factory, found, info, tls, server, *rest)
     else:
         found.close()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb  # Its types are quoted below: pytest keeps annotations until the exit, where DuckDB would report a leak.
+import duckdb  # Quote its types: pytest keeps annotations to the end, and DuckDB reports them as leaks.
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

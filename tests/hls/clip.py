@@ -87,7 +87,7 @@ def clip() -> Clip:
 
 
 def _wanted(asked: dict[str, list[str]], count: int) -> int | None:
-    """How many parts have to be there; None: too many, or it can't be read."""
+    """Return the number of parts that the answer needs, or None for a bad request."""
     try:
         msn, part = int(asked["_HLS_msn"][0]), int(asked.get("_HLS_part", [str(PARTS - 1)])[0])
     except (KeyError, ValueError):

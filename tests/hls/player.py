@@ -61,7 +61,7 @@ class Player:
         self.url = url
         self.multivariant: Playlist | None = None
         self.renditions: dict[str, Rendition] = {}
-        """By the URIs that the multivariant playlist has for them."""
+        """{URI in the multivariant playlist: rendition}"""
         self.held_up_s = 0.0
         """The time in all for which the player's own loop stood still, and everything else in that loop."""
         self._media: defaultdict[str, set[bytes]] = defaultdict(set)

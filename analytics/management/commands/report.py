@@ -31,7 +31,7 @@ Kind = ReportPlan.Kind
 LISTED = 50
 POLL_S = 0.2
 UNDER_WAY_S = 30.0
-"""How long the command waits for a mail that the worker is sending."""
+"""The command waits for at most this time while the worker sends one of its mails."""
 
 
 def _pdf(report: Report) -> bytes:
@@ -94,7 +94,7 @@ class Command(VerbCommand):
         deliver(EmailChannel.name)
         ours = report.deliveries.filter(address__in=addresses)
         ends = monotonic() + UNDER_WAY_S
-        while ours.filter(claimed_until__gt=timezone.now()).exists() and monotonic() < ends:
+        while any(each.is_claimed for each in ours.all()) and monotonic() < ends:
             sleep(POLL_S)  # The worker was faster, and sends it now.
         failed = ours.exclude(state=ReportDelivery.State.DONE).first()
         if failed:
