@@ -79,7 +79,7 @@ class Packager(Service):
 class Worker(Background):
     """A Celery worker of one queue, named after the queue, with one process for tasks."""
 
-    stop_timeout_s = 60.0
+    stop_timeout_s = 120.0  # It ends what it is at, and a busy machine may take a minute to start Spark.
 
     def __init__(self, queue: str, folder: Path, environment: Mapping[str, str]) -> None:
         command = [*CELERY, "worker", "-Q", queue, "-n", f"{queue}@%h", "-c", "1", "--loglevel", "INFO"]

@@ -75,7 +75,7 @@ class Publisher:
     """When that is to begin (the loop's time)."""
 
     async def run(self, over: asyncio.Event) -> None:
-        """Lives and ends until `until`, and is live in the end, until it is over."""
+        """Lives and ends, at least once, until `until`. Is live in the end, until it is over."""
         loop = asyncio.get_running_loop()
         while True:
             client = RtmpClient(port=self.port, timeout_s=20)
@@ -92,7 +92,7 @@ class Publisher:
                 await asyncio.sleep(RETRY_S)
                 continue
             ends_at = loop.time() + self.random.uniform(0, LONGEST_S)
-            is_last = self.stays = ends_at >= self.until
+            is_last = self.stays = bool(self.ends) and ends_at >= self.until
             await self._send(client, stream_id, over if is_last else None, ends_at)
             if is_last:
                 await client.delete_stream(stream_id)
