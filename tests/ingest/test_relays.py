@@ -334,11 +334,11 @@ async def test_all_players_count_once_and_where_it_is_published(key: NewKey) -> 
                 await player.wait_count(events.VideoReceived, 2)
             await until(lambda: [each["players"] for each in snapshots(THERE)] == [4])
             await until(lambda: [shown()[node]["players"] for node in (HERE, THERE, OTHER)] == [2, 1, 1])
+            await until(lambda: relayed(HERE)[0]["in_kbps"] > 0)
         assert snapshots(HERE) == snapshots(OTHER) == []
         assert shown()[HERE]["publishers"] == 0
         relay = relayed(HERE)[0]
         assert (relay["path"], relay["source"], relay["state"], relay["here"]) == ("live/cam1", THERE, "live", 2)
-        assert relay["in_kbps"] > 0
         relayed_to = snapshots(THERE)[0].get("relayed_to", [])
         assert {each["node"]: each["players"] for each in relayed_to} == {HERE: 2, OTHER: 1}
     assert await Session.objects.filter(kind="play").acount() == 4
