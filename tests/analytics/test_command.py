@@ -140,7 +140,6 @@ def test_analytics_check_passes_right_rows_and_names_each_difference(lake: Path,
     assert f"{hour}{row.value} is missing in the database" in printed(capsys, "check", fails=True)["differences"]
 
 
-@pytest.mark.slow("Spark plans and computes")
 @pytest.mark.spark
 def test_hours_that_are_in_the_lake_alone_are_not_missing_in_the_database(
     lake: Path, jvm: None, settings: Settings, capsys: Printed

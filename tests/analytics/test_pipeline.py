@@ -118,6 +118,7 @@ def test_late_samples_recompute_their_hour_and_their_day_only(lake: Path) -> Non
     assert streams(Grain.DAY)[:2] == [(0, "demo", 40), (0, "late", 20)]
 
 
+@computes_often
 def test_changed_end_of_an_hour_recomputes_the_next_hour_in_the_same_run(lake: Path) -> None:
     """What is live as an hour ends belongs to a broadcast that may go on in the next."""
     put(lake, 12, session="a")
@@ -202,6 +203,7 @@ def test_jvm_dying_at_start_is_tried_twice_and_fails_the_run(
     assert (failed.state, failed.attempts, failed.error) == ("failed", 1, runner.LOST_AT_START)
 
 
+@computes_often
 def test_an_hour_that_fails_stops_no_other_and_waits(lake: Path) -> None:
     for hour in (11, 12, 13, 14):
         put(lake, hour)

@@ -54,9 +54,11 @@ def _answered(client: Client, row: str) -> int:
     return int(answer.status_code)
 
 
+PAGES = [row for row in TABLE if not row.endswith(".pdf") and " /api/" not in row]
+API = [row for row in TABLE if " /api/" in row]
 PARTS = {
-    "pages": [row for row in TABLE if not row.endswith(".pdf") and " /api/" not in row],
-    "API": [row for row in TABLE if " /api/" in row],
+    **{f"pages {number}": PAGES[number - 1 :: 3] for number in (1, 2, 3)},
+    **{f"API {number}": API[number - 1 :: 2] for number in (1, 2)},
     "filtered lists": [f"GET {path}" for path in FILTERED],
 }
 

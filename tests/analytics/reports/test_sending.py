@@ -121,7 +121,6 @@ def test_delivery_begun_by_a_lost_worker_fails_and_is_not_sent_twice(report: Rep
     assert send() == 1
 
 
-@pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 def test_report_pdf_has_the_content_of_the_document(report: Report) -> None:
     reader = PdfReader(io.BytesIO(subprocess_jobs.pdf(report.document)))
     text = " ".join(" ".join(page.extract_text() for page in reader.pages).replace("\xa0", " ").split())
