@@ -26,7 +26,7 @@ def socket(path: str, client: Client | None = None, origin: tuple[bytes, bytes] 
 @asynccontextmanager
 async def opened(path: str, client: Client) -> AsyncIterator[WebsocketCommunicator]:
     page = socket(path, client)
-    connected, _ = await page.connect()
+    connected, _ = await page.connect(timeout=20)
     assert connected
     try:
         yield page

@@ -390,7 +390,7 @@ async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: s
 async def test_no_websocket_for_a_foreign_page(path: str, origin: str) -> None:
     there, cookies = await _open_house()
     page = socket(path.format(**there), cookies["superuser"], (b"origin", origin.encode()))
-    connected, _ = await page.connect()
+    connected, _ = await page.connect(timeout=20)
     assert not connected
 
 
@@ -403,7 +403,7 @@ async def _open_house() -> tuple[dict[str, Any], dict[str, Client]]:
 
 async def _socket_outcome(page: WebsocketCommunicator) -> str:
     """The code of a close, or "in" where the first thing is a text."""
-    await page.connect()
+    await page.connect(timeout=20)
     message = await page.receive_output(timeout=5)
     if message["type"] == "websocket.close":
         return str(message["code"])

@@ -57,7 +57,7 @@ async def close_code(page: WebsocketCommunicator) -> int:
 
 
 async def refused(page: WebsocketCommunicator, code: int) -> WebsocketCommunicator:
-    await page.connect()
+    await page.connect(timeout=20)
     assert await close_code(page) == code
     return page
 
