@@ -224,3 +224,4 @@ async def test_reconnecting_encoders_leave_no_task_lease_or_session(
         await until(lambda: len(asyncio.all_tasks(loop)) <= before and not ACTIVE)
     # A busy machine may not check all of them in time, which is told as something that passes.
     assert all("Try again" in text for publisher in publishers for text in publisher.refused)
+    assert sum(publisher.ends.total() for publisher in publishers) >= PUBLISHERS

@@ -29,7 +29,6 @@ from tests.server.test_rtmps import tls
 from tests.server.waiting import becomes
 
 QUICK = PullSettings(
-    begin_s=10.0,
     first_retry_s=0.05,
     last_retry_s=0.2,
     first_refused_s=0.1,

@@ -14,7 +14,7 @@ from tests.server.conftest import Serve, serving
 
 KEY = "target-key-8Fd2"
 
-TIMES: Any = {"begin_s": 10.0, "first_retry_s": 0.05, "last_retry_s": 0.2}
+TIMES: Any = {"first_retry_s": 0.05, "last_retry_s": 0.2}
 TIMES |= {"first_refused_s": 0.1, "last_refused_s": 0.2}
 QUICK = PushSettings(**TIMES, media_s=0.01, end_s=1.0)
 """Settings with short waits between tries."""
