@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,27 +35,36 @@ def test_free_port_returns_no_port_twice_across_processes(monkeypatch: pytest.Mo
 
 FORKS = """
 import os, signal, time
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-print("forks")
-while True:
+print("forks", flush=True)
+for _ in range(400):
     if not os.fork():
-        time.sleep(0.1)
-        os._exit(0)
+        signal.pause()
     time.sleep(0.005)
+signal.pause()
 """
 
 
+def is_stopped(pid: int) -> bool:
+    return (processes.PROC / str(pid) / "stat").read_text().rpartition(") ")[2].startswith("T")
+
+
+def pause_for_a_while(program: Background, fewest: int) -> int:
+    """Pause it as soon as it has so many processes and starts more; return how many stood still."""
+    wait_for(lambda: len(processes.descendants(program.pid)) >= fewest, timeout_s=10, what=f"{fewest} of them run")
+    program.pause()
+    there = processes.descendants(program.pid)
+    wait_for(lambda: all(map(is_stopped, there)), timeout_s=5, what="all of them are stopped")
+    assert processes.descendants(program.pid) == there
+    program.resume()
+    return len(there)
+
+
 def test_a_program_that_is_paused_stands_still_though_it_starts_processes_all_the_time(tmp_path: Path) -> None:
+    """Also the processes that it started while we looked for them."""
     with Background("forks", [sys.executable, "-c", FORKS], folder=tmp_path, ready="forks") as program:
+        count = 0
         for _ in range(5):
-            wait_for(lambda: len(processes.descendants(program.pid)) > 5, timeout_s=10, what="it has started some")
-            program.pause()
-            time.sleep(0.2)  # A process that was about to exit is gone by then; none lives for so long.
-            there = processes.descendants(program.pid)
-            time.sleep(0.2)
-            assert there
-            assert processes.descendants(program.pid) == there
-            program.resume()
+            count = pause_for_a_while(program, count + 5)
 
 
 STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
