@@ -54,7 +54,7 @@ class Connection:
         await self.app.send_input(event)
 
     async def answer(self) -> dict[str, Any]:
-        answer: dict[str, Any] = await self.app.receive_output(5)
+        answer: dict[str, Any] = await self.app.receive_output(20)
         return answer
 
     async def ask(self, event: dict[str, Any]) -> dict[str, Any]:

@@ -175,8 +175,7 @@ async def test_paths_of_watched_thumbnails_are_sent_to_the_server_once(node: Nod
     await picture(node, 5000)
     await until(lambda: get_livestore().thumbnail("live/cam1") is not None)
     await node.tick(at=100.0)
-    async with asyncio.timeout(5):
-        assert await node.app.receive_output() == {"type": "node.watch", "paths": ["live/cam1"]}
+    assert await node.app.receive_output(20) == {"type": "node.watch", "paths": ["live/cam1"]}
     await node.tick(at=101.0)
     await until(lambda: any(figures["at"] == 101.0 for figures in get_livestore().read().nodes))
     assert node.app.output_queue.empty(), "it has not changed"
