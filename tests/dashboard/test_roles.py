@@ -296,27 +296,47 @@ Add a row to {table} in tests/dashboard/test_roles.py for each, such as
     "GET /sessions/": "view",
     "POST /streams/live/cam-1/kick": Write("kick", "session.kick"),
 with the ability that its gate asks for ("log in": any account, "nothing": anybody). The path is one that exists, from
-the fixture `there`: app live, stream cam-1 and node n1; what is in braces are ids that `seed_demo_data` returns."""
+the fixture `house`: app live, stream cam-1 and node n1; what is in braces are ids that `seed_demo_data` returns."""
+
+
+class House(NamedTuple):
+    """The demo data and an account of each kind, made once for all tests of a class and rolled back after each."""
+
+    there: dict[str, Any]
+    """What the table's paths name."""
+    sessions: dict[str, str]
+    """{who: the cookie}."""
+
+    def client(self, who: str, **options: Any) -> Client:
+        client = Client(**options)
+        if who in self.sessions:
+            client.cookies["sessionid"] = self.sessions[who]
+        return client
+
+
+def _open_house() -> House:
+    users = {who: _visitor(who) for who in VISITORS if who != "anonymous"}
+    return House(seed_demo_data(), {who: client_of(user).cookies["sessionid"].value for who, user in users.items()})
+
+
+@pytest.fixture(scope="class")
+def made(django_db_setup: None, django_db_blocker: Any) -> Iterator[House]:
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield _open_house()
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
-def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the table's paths name. PDFs are not drawn: who gets one is what is asked here."""
-    made = subprocess_jobs._made
-    monkeypatch.setattr(subprocess_jobs, "_made", lambda job, given: b"%PDF" if job == "pdf" else made(job, given))
-    return seed_demo_data()
+def house(made: House, db: None, monkeypatch: pytest.MonkeyPatch) -> House:
+    """PDFs are not drawn: who gets one is what is asked here."""
+    make = subprocess_jobs._made
+    monkeypatch.setattr(subprocess_jobs, "_made", lambda job, given: b"%PDF" if job == "pdf" else make(job, given))
+    return made
 
 
 def _visitor(who: str, *, staff: bool = False) -> User:
     groups, is_superuser = [who] if who in ROLES else [], who == "superuser"
     return make_user(*groups, name=who, is_superuser=is_superuser, is_staff=staff or is_superuser)
-
-
-def _client(who: str, **options: Any) -> Client:
-    client = Client(**options)
-    if who != "anonymous":
-        client.force_login(_visitor(who))
-    return client
 
 
 def _ask(client: Client, row: str, there: dict[str, Any], **headers: str) -> HttpResponse:
@@ -346,41 +366,52 @@ def _expected(who: str, needs: str) -> str:
 
 
 @pytest.mark.usefixtures("ends_are_told")
-@pytest.mark.parametrize("row", TABLE)
-def test_each_route_admits_only_the_roles_of_the_table(there: dict[str, Any], row: str) -> None:
-    needs = TABLE[row]
-    found = {who: _outcome(_ask(_client(who), row, there)) for who in VISITORS}
-    assert found == {who: _expected(who, needs) for who in VISITORS}
+class TestTable:
+    @pytest.mark.parametrize("row", TABLE)
+    def test_each_route_admits_only_the_roles_of_the_table(self, house: House, row: str) -> None:
+        needs = TABLE[row]
+        found = {who: _outcome(_ask(house.client(who), row, house.there)) for who in VISITORS}
+        assert found == {who: _expected(who, needs) for who in VISITORS}
 
+    @pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
+    def test_each_api_route_admits_only_tokens_of_the_roles_of_the_table(self, house: House, row: str) -> None:
+        secrets = {role: access.create_token(name=role, role=role).secret for role in ROLES}
+        revoked = access.create_token(name="revoked", role="admin")
+        access.revoke_token(token=revoked.token)
+        asked = {**secrets, "revoked": revoked.secret, "unknown": "rt_nonsense"}
+        found = {
+            who: _outcome(_ask(Client(), row, house.there, Authorization=f"Bearer {secret}"))
+            for who, secret in asked.items()
+        }
+        expected = {role: "in" if role in MAY[TABLE[row]] else "refused" for role in ROLES}
+        assert found == expected | {"revoked": "log in first", "unknown": "log in first"}
 
-@pytest.mark.usefixtures("ends_are_told")
-@pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
-def test_each_api_route_admits_only_tokens_of_the_roles_of_the_table(there: dict[str, Any], row: str) -> None:
-    secrets = {role: access.create_token(name=role, role=role).secret for role in ROLES}
-    revoked = access.create_token(name="revoked", role="admin")
-    access.revoke_token(token=revoked.token)
-    asked = {**secrets, "revoked": revoked.secret, "unknown": "rt_nonsense"}
-    found = {
-        who: _outcome(_ask(Client(), row, there, Authorization=f"Bearer {secret}")) for who, secret in asked.items()
-    }
-    expected = {role: "in" if role in MAY[TABLE[row]] else "refused" for role in ROLES}
-    assert found == expected | {"revoked": "log in first", "unknown": "log in first"}
+    @pytest.mark.parametrize("row", [row for row in TABLE if not row.startswith("GET ")])
+    def test_each_writing_route_requires_the_csrf_token(self, house: House, row: str) -> None:
+        client = house.client("superuser", enforce_csrf_checks=True)
+        assert _ask(client, row, house.there).status_code == HTTPStatus.FORBIDDEN
 
-
-@pytest.mark.parametrize("row", [row for row in TABLE if not row.startswith("GET ")])
-def test_each_writing_route_requires_the_csrf_token(there: dict[str, Any], row: str) -> None:
-    client = _client("superuser", enforce_csrf_checks=True)
-    assert _ask(client, row, there).status_code == HTTPStatus.FORBIDDEN
+    def test_methods_missing_from_the_role_table_are_405(self, house: House) -> None:
+        """What isn't in the table is no method of its URL."""
+        client = house.client("superuser")
+        missing = []
+        for methods in _methods().values():
+            for method in {"GET", "POST", "PATCH", "DELETE"} - methods.keys():
+                row = f"{method} {next(iter(methods.values()))}"
+                if _ask(client, row, house.there).status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+                    missing.append(row)
+        assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", SOCKETS)
 async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: str) -> None:
-    there, cookies = await _open_house()
+    house = await sync_to_async(_open_house)()
     expected = {"anonymous": "4401", "no role": "4403"}
     found = {}
     for who in VISITORS:
-        found[who] = await _socket_outcome(socket(path.format(**there), cookies.get(who)))
+        client = None if who == "anonymous" else house.client(who)
+        found[who] = await _socket_outcome(socket(path.format(**house.there), client))
     assert found == {who: "in" if who in MAY[SOCKETS[path]] else expected.get(who, "4403") for who in VISITORS}
 
 
@@ -388,17 +419,10 @@ async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: s
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example"])
 async def test_no_websocket_for_a_foreign_page(path: str, origin: str) -> None:
-    there, cookies = await _open_house()
-    page = socket(path.format(**there), cookies["superuser"], (b"origin", origin.encode()))
+    house = await sync_to_async(_open_house)()
+    page = socket(path.format(**house.there), house.client("superuser"), (b"origin", origin.encode()))
     connected, _ = await page.connect(timeout=20)
     assert not connected
-
-
-async def _open_house() -> tuple[dict[str, Any], dict[str, Client]]:
-    def make() -> tuple[dict[str, Any], dict[str, Client]]:
-        return seed_demo_data(), {who: client_of(_visitor(who)) for who in VISITORS if who != "anonymous"}
-
-    return await sync_to_async(make)()
 
 
 async def _socket_outcome(page: WebsocketCommunicator) -> str:
@@ -429,7 +453,7 @@ SETS_UP = ("key manager", "admin")
 
 @pytest.mark.parametrize("who", ["no role", *ROLES])
 def test_admin_without_staff_flag_is_open_only_to_configuring_roles(db: None, who: str) -> None:
-    client = _client(who)
+    client = client_of(_visitor(who))
     seen = set()
     for model in STAFF_SEES:
         answer = client.get(f"/admin/{model.replace('.', '/')}/", follow=True)
@@ -486,18 +510,6 @@ def test_every_url_is_in_the_role_table() -> None:
     routes = {route for route, _ in _routes(get_resolver().url_patterns) if not route.startswith("admin/")}
     missing = sorted(routes - _methods().keys() - ELSEWHERE.keys())
     assert not missing, f"These URLs have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
-
-
-def test_methods_missing_from_the_role_table_are_405(there: dict[str, Any]) -> None:
-    """What isn't in the table is no method of its URL."""
-    client = _client("superuser")
-    missing = []
-    for methods in _methods().values():
-        for method in {"GET", "POST", "PATCH", "DELETE"} - methods.keys():
-            row = f"{method} {next(iter(methods.values()))}"
-            if _ask(client, row, there).status_code != HTTPStatus.METHOD_NOT_ALLOWED:
-                missing.append(row)
-    assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
 
 
 def test_every_websocket_is_in_the_role_table() -> None:
