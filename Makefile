@@ -17,6 +17,8 @@ SOURCES := rtmpweb dashboard analytics ingest tests bench
 WORKERS ?= 4
 REPORTS := var/tests/reports
 DJANGO := tests/ingest tests/dashboard tests/analytics tests/rtmpweb
+# Each worker migrates a PostgreSQL database of its own, which takes longer than most of these tests together.
+STORES := -n 2
 # Folders whose tests take long begin first, so that all workers end together.
 REST := tests/e2e tests/production tests/analytics tests --ignore=tests/pure
 # On a CI server pytest would print values whole, and hundreds of processes should share one compilation of the project.
@@ -33,6 +35,8 @@ run: $(BASE) $(VENDOR)
 # $(call run,NAME,ARGUMENTS): one pytest run with the report NAME.xml. ARGS go to each run; 5 means that no test matched.
 run = $(BIN)/python -m pytest -q --tb=short -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
 	--junitxml=$(REPORTS)/$(1).xml $(2) $(ARGS) || [ $$? = 5 ] || code=1
+# Here hypothesis looks at other examples in each run; in `make test` it looks at the same ones.
+ANEW := --hypothesis-profile anew
 PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure -m "not matrix"
 begin = rm -rf $(REPORTS); mkdir -p $(REPORTS); code=0
 javascript = PATH="$$PATH:$(CURDIR)/$(BIN)" node --test --test-reporter=junit \
@@ -42,15 +46,15 @@ summary = $(BIN)/python -m tests.summary $(REPORTS) $$code
 test: $(DEV) $(VENDOR) packages
 	@$(begin); $(javascript); $(call run,pure,$(PURE)); \
 	$(call run,default,-m "(journey or not matrix) and not soak" $(REST)); \
-	TESTS_FORM=production $(call run,stores,-m "stores and not matrix" $(DJANGO)); \
+	TESTS_FORM=production $(call run,stores,$(STORES) -m "stores and not matrix" $(DJANGO)); \
 	$(summary)
 
 test-pure: $(DEV)
 	@$(begin); $(call run,pure,$(PURE)); $(summary)
 
 test-all: $(DEV) $(VENDOR) packages
-	@$(begin); $(javascript); $(call run,pure,$(PURE) -m ""); \
-	$(call run,all,-m "not alone and not measures_time and not soak" $(REST)); \
+	@$(begin); $(javascript); $(call run,pure,$(PURE) $(ANEW) -m ""); \
+	$(call run,all,$(ANEW) -m "not alone and not measures_time and not soak" $(REST)); \
 	$(call run,timed,-n 3 -m measures_time tests/e2e tests/production); \
 	$(call run,alone,-n 0 -m alone tests/e2e); \
 	TESTS_FORM=production $(call run,stores,-m "both_forms or stores" $(DJANGO)); \

@@ -4,7 +4,8 @@ A test can leave threads that still query the database, rows that wait to be wri
 reports a deadlock if tables are emptied meanwhile, and late rows turn up in the next test.
 
 Where Django can't roll back, it empties all tables, including rows that migrations made (roles, scheduled tasks). It
-runs such tests last, which is impossible if a file stays on one parallel worker, so we put those rows back.
+runs such tests last, which is impossible if a file stays on one parallel worker, so we put those rows back. We do the
+same with the permissions, which Django would make anew after each such test: that takes longer than most of the tests.
 """
 
 import os
@@ -20,11 +21,15 @@ from _pytest.config import apply_warning_filters
 from asgiref.sync import SyncToAsync
 from django.apps import apps
 from django.conf import settings
+from django.contrib.auth.management import create_permissions
+from django.contrib.contenttypes.management import create_contenttypes
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations import RunPython
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import StateApps
+from django.db.models.signals import post_migrate
 from pytest_django.plugin import blocking_manager_key
 
 from dashboard import consumers as pages
@@ -42,8 +47,6 @@ POOLS: tuple[tuple[ThreadPoolExecutor, int], ...] = (
     (SyncToAsync.single_thread_executor, 1),
 )
 """The product's thread pools, each with its number of threads."""
-
-APPLICATIONS = {"ingest", "dashboard", "analytics"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -107,17 +110,13 @@ def settle_after_test(request: pytest.FixtureRequest) -> Iterator[None]:
 def settle() -> None:
     """Wait until the product's threads are idle, and close the history writer: each test has its own."""
     for pool, threads in POOLS:
-        _wait_for(pool, threads)
+        together = threading.Barrier(threads + 1)
+        for _ in range(threads):
+            pool.submit(together.wait, WITHIN_S)
+        together.wait(WITHIN_S)
     writer, history_writer._writer = history_writer._writer, None
     if writer is not None:
         assert writer.close(WITHIN_S), "the test's history can't be written"
-
-
-def _wait_for(pool: ThreadPoolExecutor, threads: int) -> None:
-    together = threading.Barrier(threads + 1)
-    for _ in range(threads):
-        pool.submit(together.wait, WITHIN_S)
-    together.wait(WITHIN_S)
 
 
 _tables_are_empty = False
@@ -129,7 +128,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     global _tables_are_empty
     if empties_database(item):
         _tables_are_empty = True
-    elif _tables_are_empty and uses_database(item):
+        ContentType.objects.clear_cache()
+        post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+        post_migrate.disconnect(create_contenttypes)
+    elif _tables_are_empty and ("db" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db")):
         with item.config.stash[blocking_manager_key].unblock():
             put_back_migrated_rows()
         _tables_are_empty = False
@@ -141,15 +143,12 @@ def empties_database(item: pytest.Item) -> bool:
     return "transactional_db" in getattr(item, "fixturenames", ()) or bool(mark and mark.kwargs.get("transaction"))
 
 
-def uses_database(item: pytest.Item) -> bool:
-    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
-    return bool(fixtures or item.get_closest_marker("django_db"))
-
-
 def put_back_migrated_rows() -> None:
     """Run the migrations' Python operations again: each makes only the rows that are missing."""
+    for config in apps.get_app_configs():
+        create_permissions(config, verbosity=0)
     for (application, _), migration in sorted(MigrationLoader(None).disk_migrations.items()):
-        if application in APPLICATIONS:
+        if application in {"ingest", "dashboard", "analytics"}:
             for operation in migration.operations:
                 if isinstance(operation, RunPython):
                     operation.code(cast(StateApps, apps), cast(BaseDatabaseSchemaEditor, None))

@@ -51,9 +51,8 @@ def lines(results: list[Result]) -> list[str]:
     for each in results:
         by_run[each.run].append(each)
     text = ["", "Tests by run, with the sum of their seconds:"]
-    text += [
-        f"  {run}: {len(found)} tests, {sum(each.seconds for each in found):.0f} s" for run, found in by_run.items()
-    ]
+    for run, found in by_run.items():
+        text.append(f"  {run}: {len(found)} tests, {sum(each.seconds for each in found):.0f} s")
     slow = sorted((each for each in results if each.seconds > SLOW_S or each.slow), key=lambda each: -each.seconds)
     text += _section(
         "Slow for a reason", [f"{each.seconds:.1f} s {each.name}: {each.slow}" for each in slow if each.slow]
