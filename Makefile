@@ -17,7 +17,7 @@ SOURCES := rtmpweb dashboard analytics ingest tests bench
 WORKERS ?= 4
 REPORTS := var/tests/reports
 DJANGO := tests/ingest tests/dashboard tests/analytics tests/rtmpweb
-# Each worker migrates a PostgreSQL database of its own, which takes longer than most of these tests together.
+# Two workers, because each one first migrates its own PostgreSQL database, and that takes longer than most of its tests.
 STORES := -n 2
 # Folders whose tests take long begin first, so that all workers end together.
 REST := tests/e2e tests/production tests/analytics tests --ignore=tests/pure
@@ -35,8 +35,8 @@ run: $(BASE) $(VENDOR)
 # $(call run,NAME,ARGUMENTS): one pytest run with the report NAME.xml. ARGS go to each run; 5 means that no test matched.
 run = $(BIN)/python -m pytest -q --tb=short -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
 	--junitxml=$(REPORTS)/$(1).xml $(2) $(ARGS) || [ $$? = 5 ] || code=1
-# Here hypothesis looks at other examples in each run; in `make test` it looks at the same ones.
-ANEW := --hypothesis-profile anew
+# `make test-all` gives hypothesis new examples in each run; `make test` uses the same ones.
+RANDOM_EXAMPLES := --hypothesis-profile random
 PURE := -p no:django -o addopts="--strict-markers --strict-config -p no:cacheprovider" tests/pure -m "not matrix"
 begin = rm -rf $(REPORTS); mkdir -p $(REPORTS); code=0
 javascript = PATH="$$PATH:$(CURDIR)/$(BIN)" node --test --test-reporter=junit \
@@ -53,8 +53,8 @@ test-pure: $(DEV)
 	@$(begin); $(call run,pure,$(PURE)); $(summary)
 
 test-all: $(DEV) $(VENDOR) packages
-	@$(begin); $(javascript); $(call run,pure,$(PURE) $(ANEW) -m ""); \
-	$(call run,all,$(ANEW) -m "not alone and not measures_time and not soak" $(REST)); \
+	@$(begin); $(javascript); $(call run,pure,$(PURE) $(RANDOM_EXAMPLES) -m ""); \
+	$(call run,all,$(RANDOM_EXAMPLES) -m "not alone and not measures_time and not soak" $(REST)); \
 	$(call run,timed,-n 3 -m measures_time tests/e2e tests/production); \
 	$(call run,alone,-n 0 -m alone tests/e2e); \
 	TESTS_FORM=production $(call run,stores,-m "both_forms or stores" $(DJANGO)); \

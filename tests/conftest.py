@@ -16,11 +16,11 @@ SHARED = ("tests/production/", "tests/e2e/pages/", "tests/e2e/")
 MATRIX = ("tests/production/", "tests/e2e/")
 """Folders whose tests are of the matrix, except the journeys."""
 
-# Before any test module is imported, as `@given` reads the profile then. A busy machine is no failure. `make test` has
-# the same examples each time, so nobody's change fails by a find that is not its own; `make test-all` has others.
-hypothesis.settings.register_profile("anew", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("same", hypothesis.settings.get_profile("anew"), derandomize=True)
-hypothesis.settings.load_profile("same")
+# We load the profile before any test module is imported, because `@given` reads it then. A busy machine is no failure.
+# `make test` uses the same examples in each run, so that a change can't fail on an unrelated example.
+hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("fixed", hypothesis.settings.get_profile("random"), derandomize=True)
+hypothesis.settings.load_profile("fixed")
 
 accept: Any = BaseSelectorEventLoop._accept_connection2  # type: ignore[attr-defined]
 

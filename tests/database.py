@@ -65,16 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def own_redis() -> Iterator["redis.Redis | None"]:
-    """This worker's database of the run's Redis; None in the embedded form."""
-    if not settings.REDIS_URL:
-        yield None
-        return
-    with redis.Redis.from_url(settings.REDIS_URL) as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
     """Keep the database: PostgreSQL ends with the run, so nobody has to drop a database that threads still use.
 
@@ -90,10 +80,19 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
         copy_tables(Path(connection.settings_dict["TEST"]["NAME"]))
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """Stop Django from making the permissions again each time it empties the tables; we put them back when needed."""
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
+
+
 @pytest.fixture(autouse=True)
-def empty_redis(own_redis: "redis.Redis | None") -> None:
-    if own_redis is not None:
-        own_redis.flushdb()
+def empty_redis() -> None:
+    """Empty this worker's Redis database, in the production form."""
+    if settings.REDIS_URL:
+        with redis.Redis.from_url(settings.REDIS_URL) as client:
+            client.flushdb()
 
 
 @pytest.fixture(autouse=True)
@@ -128,9 +127,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     global _tables_are_empty
     if empties_database(item):
         _tables_are_empty = True
-        ContentType.objects.clear_cache()
-        post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
-        post_migrate.disconnect(create_contenttypes)
+        ContentType.objects.clear_cache()  # The test before may have emptied the table.
     elif _tables_are_empty and ("db" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db")):
         with item.config.stash[blocking_manager_key].unblock():
             put_back_migrated_rows()

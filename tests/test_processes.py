@@ -49,7 +49,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def pause_for_a_while(program: Background, fewest: int) -> int:
-    """Pause it as soon as it has so many processes and starts more; return how many stood still."""
+    """Pause the program while it starts processes. Return how many processes it had; all of them must have stopped."""
     wait_for(lambda: len(processes.descendants(program.pid)) >= fewest, timeout_s=10, what=f"{fewest} of them run")
     program.pause()
     there = processes.descendants(program.pid)

@@ -29,26 +29,24 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 ROWS = 1500
 
 
-def furnish(path: str, session: Session) -> None:
-    """Make the rows that the path's file has."""
+def create_rows(path: str, session: Session) -> None:
+    """Create the rows that the file at this path contains."""
     begun = timezone.now().replace(minute=0, second=0, microsecond=0)
     words = "x" * 100
-    rollup: dict[str, Any] = {"app": "live", "name": "cam-1", "grain": Grain.HOUR, "metric_version": 1, **EMPTY}
-    stored: dict[str, tuple[type[Model], Callable[[int], dict[str, Any]]]] = {
-        "/sessions/export": (
-            Session,
-            lambda row: {"kind": "publish", "started_at": begun, "address": str(row), "end_description": words},
+    stream: dict[str, Any] = {"app": "live", "name": "cam-1"}
+    hour: dict[str, Any] = {**stream, "grain": Grain.HOUR, "metric_version": 1, **EMPTY}
+    makers: dict[str, Callable[[int], Model]] = {
+        "/sessions/export": lambda row: Session(
+            kind="publish", started_at=begun, address=str(row), end_description=words, **stream
         ),
-        "/events": (
-            StatusEvent,
-            lambda row: {"session": session, "sequence": row, "at": begun, "kind": "onstatus", "description": words},
-        ),
-        "/audit/": (AuditEntry, lambda row: {"at": begun, "actor": "mira", "action": "key.change", "target": words}),
-        "/rollups": (Rollup, lambda row: {"start": begun - timedelta(hours=row), **rollup}),
+        "/events": lambda row: StatusEvent(session=session, sequence=row, at=begun, kind="onstatus", description=words),
+        "/audit/": lambda _: AuditEntry(at=begun, actor="mira", action="key.change", target=words),
+        "/rollups": lambda row: Rollup(start=begun - timedelta(hours=row), **hour),
     }
-    for part, (model, fields) in stored.items():
+    for part, make in makers.items():
         if part in path:
-            model._default_manager.bulk_create(model(**fields(row)) for row in range(ROWS))
+            rows = [make(row) for row in range(ROWS)]
+            type(rows[0])._default_manager.bulk_create(rows)
 
 
 @pytest.fixture
@@ -74,17 +72,17 @@ PATHS = (
 
 
 async def sent(path: str, client: Client) -> list[tuple[bytes, int]]:
-    """The body's messages as the server's `send` gets them, each with how many event loop turns came after a message.
+    """Return each message of the body with the number of callbacks that had run when it was sent.
 
-    Somebody else's callback runs in such a turn.
+    Each message schedules one callback, so the number only grows if the event loop was free between two messages.
     """
     path, _, query = path.partition("?")
-    turns = 0
+    callbacks = 0
     messages: list[tuple[bytes, int]] = []
 
-    def turn() -> None:
-        nonlocal turns
-        turns += 1
+    def count() -> None:
+        nonlocal callbacks
+        callbacks += 1
 
     asked = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -93,8 +91,8 @@ async def sent(path: str, client: Client) -> list[tuple[bytes, int]]:
 
     async def send(message: Any) -> None:
         if message.get("body"):
-            messages.append((message["body"], turns))
-            asyncio.get_running_loop().call_soon(turn)
+            messages.append((message["body"], callbacks))
+            asyncio.get_running_loop().call_soon(count)
         if message["type"] == "http.response.start":
             assert message["status"] == 200
 
@@ -120,15 +118,15 @@ async def sent(path: str, client: Client) -> list[tuple[bytes, int]]:
 @pytest.mark.parametrize("path", PATHS)
 def test_a_file_comes_in_pieces_between_which_the_event_loop_is_free(path: str, stream: Stream, series: None) -> None:
     session = make_session(stream)
-    furnish(path, session)
+    create_rows(path, session)
     boss = client_of(make_user("admin", name="bo"))
     messages = async_to_sync(sent)(path.format(session=session.pk), boss)
     text = b"".join(message for message, _ in messages).decode()
     rows = json.loads(text)["items"] if "json" in path else list(csv.DictReader(io.StringIO(text)))
     assert len(rows) >= ROWS - 1
     assert 2 <= len(messages) <= len(text) / PIECE + 1
-    turns = [turn for _, turn in messages]
-    assert all(later > earlier for earlier, later in pairwise(turns)), turns
+    callbacks = [callback for _, callback in messages]
+    assert all(later > earlier for earlier, later in pairwise(callbacks)), callbacks
 
 
 def test_rows_are_read_as_they_are_sent() -> None:

@@ -296,42 +296,43 @@ Add a row to {table} in tests/dashboard/test_roles.py for each, such as
     "GET /sessions/": "view",
     "POST /streams/live/cam-1/kick": Write("kick", "session.kick"),
 with the ability that its gate asks for ("log in": any account, "nothing": anybody). The path is one that exists, from
-the fixture `house`: app live, stream cam-1 and node n1; what is in braces are ids that `seed_demo_data` returns."""
+the fixture `site`: app live, stream cam-1 and node n1; what is in braces are ids that `seed_demo_data` returns."""
 
 
-class House(NamedTuple):
-    """The demo data and an account of each kind, made once for all tests of a class and rolled back after each."""
+class Site(NamedTuple):
+    """The demo data and the session of an account of each role."""
 
-    there: dict[str, Any]
-    """What the table's paths name."""
-    sessions: dict[str, str]
-    """{who: the cookie}."""
+    ids: dict[str, Any]
+    """The values for the braces in the table's paths."""
+    cookies: dict[str, str]
+    """{visitor: session cookie}; an anonymous visitor has none."""
 
     def client(self, who: str, **options: Any) -> Client:
         client = Client(**options)
-        if who in self.sessions:
-            client.cookies["sessionid"] = self.sessions[who]
+        if who in self.cookies:
+            client.cookies["sessionid"] = self.cookies[who]
         return client
 
 
-def _open_house() -> House:
+def _create_site() -> Site:
     users = {who: _visitor(who) for who in VISITORS if who != "anonymous"}
-    return House(seed_demo_data(), {who: client_of(user).cookies["sessionid"].value for who, user in users.items()})
+    return Site(seed_demo_data(), {who: client_of(user).cookies["sessionid"].value for who, user in users.items()})
 
 
 @pytest.fixture(scope="class")
-def made(django_db_setup: None, django_db_blocker: Any) -> Iterator[House]:
+def class_site(django_db_setup: None, django_db_blocker: Any) -> Iterator[Site]:
+    """Create the site once for all tests of a class. Django rolls each test back to it."""
     with django_db_blocker.unblock(), transaction.atomic():
-        yield _open_house()
+        yield _create_site()
         transaction.set_rollback(True)
 
 
 @pytest.fixture
-def house(made: House, db: None, monkeypatch: pytest.MonkeyPatch) -> House:
-    """PDFs are not drawn: who gets one is what is asked here."""
+def site(class_site: Site, db: None, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Return the site and replace the drawing of PDFs, because these tests only check who gets one."""
     make = subprocess_jobs._made
     monkeypatch.setattr(subprocess_jobs, "_made", lambda job, given: b"%PDF" if job == "pdf" else make(job, given))
-    return made
+    return class_site
 
 
 def _visitor(who: str, *, staff: bool = False) -> User:
@@ -368,37 +369,37 @@ def _expected(who: str, needs: str) -> str:
 @pytest.mark.usefixtures("ends_are_told")
 class TestTable:
     @pytest.mark.parametrize("row", TABLE)
-    def test_each_route_admits_only_the_roles_of_the_table(self, house: House, row: str) -> None:
+    def test_each_route_admits_only_the_roles_of_the_table(self, site: Site, row: str) -> None:
         needs = TABLE[row]
-        found = {who: _outcome(_ask(house.client(who), row, house.there)) for who in VISITORS}
+        found = {who: _outcome(_ask(site.client(who), row, site.ids)) for who in VISITORS}
         assert found == {who: _expected(who, needs) for who in VISITORS}
 
     @pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
-    def test_each_api_route_admits_only_tokens_of_the_roles_of_the_table(self, house: House, row: str) -> None:
+    def test_each_api_route_admits_only_tokens_of_the_roles_of_the_table(self, site: Site, row: str) -> None:
         secrets = {role: access.create_token(name=role, role=role).secret for role in ROLES}
         revoked = access.create_token(name="revoked", role="admin")
         access.revoke_token(token=revoked.token)
         asked = {**secrets, "revoked": revoked.secret, "unknown": "rt_nonsense"}
         found = {
-            who: _outcome(_ask(Client(), row, house.there, Authorization=f"Bearer {secret}"))
+            who: _outcome(_ask(Client(), row, site.ids, Authorization=f"Bearer {secret}"))
             for who, secret in asked.items()
         }
         expected = {role: "in" if role in MAY[TABLE[row]] else "refused" for role in ROLES}
         assert found == expected | {"revoked": "log in first", "unknown": "log in first"}
 
     @pytest.mark.parametrize("row", [row for row in TABLE if not row.startswith("GET ")])
-    def test_each_writing_route_requires_the_csrf_token(self, house: House, row: str) -> None:
-        client = house.client("superuser", enforce_csrf_checks=True)
-        assert _ask(client, row, house.there).status_code == HTTPStatus.FORBIDDEN
+    def test_each_writing_route_requires_the_csrf_token(self, site: Site, row: str) -> None:
+        client = site.client("superuser", enforce_csrf_checks=True)
+        assert _ask(client, row, site.ids).status_code == HTTPStatus.FORBIDDEN
 
-    def test_methods_missing_from_the_role_table_are_405(self, house: House) -> None:
-        """What isn't in the table is no method of its URL."""
-        client = house.client("superuser")
+    def test_methods_missing_from_the_role_table_are_405(self, site: Site) -> None:
+        """Each URL refuses every method that the table lacks."""
+        client = site.client("superuser")
         missing = []
         for methods in _methods().values():
             for method in {"GET", "POST", "PATCH", "DELETE"} - methods.keys():
                 row = f"{method} {next(iter(methods.values()))}"
-                if _ask(client, row, house.there).status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+                if _ask(client, row, site.ids).status_code != HTTPStatus.METHOD_NOT_ALLOWED:
                     missing.append(row)
         assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='ROWS')}"
 
@@ -406,12 +407,12 @@ class TestTable:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", SOCKETS)
 async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: str) -> None:
-    house = await sync_to_async(_open_house)()
+    site = await sync_to_async(_create_site)()
     expected = {"anonymous": "4401", "no role": "4403"}
     found = {}
     for who in VISITORS:
-        client = None if who == "anonymous" else house.client(who)
-        found[who] = await _socket_outcome(socket(path.format(**house.there), client))
+        client = None if who == "anonymous" else site.client(who)
+        found[who] = await _socket_outcome(socket(path.format(**site.ids), client))
     assert found == {who: "in" if who in MAY[SOCKETS[path]] else expected.get(who, "4403") for who in VISITORS}
 
 
@@ -419,8 +420,8 @@ async def test_each_websocket_stays_open_only_for_the_roles_of_the_table(path: s
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example"])
 async def test_no_websocket_for_a_foreign_page(path: str, origin: str) -> None:
-    house = await sync_to_async(_open_house)()
-    page = socket(path.format(**house.there), house.client("superuser"), (b"origin", origin.encode()))
+    site = await sync_to_async(_create_site)()
+    page = socket(path.format(**site.ids), site.client("superuser"), (b"origin", origin.encode()))
     connected, _ = await page.connect(timeout=20)
     assert not connected
 

@@ -410,7 +410,7 @@ def conversations(
             if sender.last and (message.timestamp - sender.last.timestamp) % 2**32 >> 24 in ODD:
                 kinds = [0]
             if 3 in kinds and sender.extended and not (sender.repeats or message.payload):
-                kinds.remove(3)  # What follows may look like the timestamp, or not be there for the reader to look at.
+                kinds.remove(3)  # The reader waits for 4 more bytes here, and may take them for the timestamp.
             data += sender.begin(message, draw(st.sampled_from(kinds)), chunk_size)
         if not sender.rest and sender.last:
             complete.append(sender.last.raw)
