@@ -128,7 +128,9 @@ class Origin:
         return min(len(self.clip.parts), int((time.monotonic() - self.began) / PART_S))
 
     async def _until(self, count: int) -> None:
-        await asyncio.sleep(self.began + min(count, len(self.clip.parts)) * PART_S - time.monotonic() + 0.001)
+        wanted = min(count, len(self.clip.parts))
+        while self._count < wanted:  # uvloop counts whole milliseconds, so a sleep may end a little early.
+            await asyncio.sleep(self.began + wanted * PART_S - time.monotonic())
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -56,6 +56,15 @@ async def test_player_ends_with_the_stream() -> None:
         assert player.findings() == []
 
 
+async def test_origin_whose_sleep_ends_early_answers_when_the_part_is_there(origin: Origin) -> None:
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        answer = asyncio.create_task(player.get(origin.url.replace("index.m3u8", "p8.2.m4s")))
+        while not origin.requests:
+            await asyncio.sleep(0)
+        origin.began += PART_S / 4  # The sleep was for the former time.
+        assert (await answer).content == clip().parts[8 * PARTS + 2]
+
+
 async def test_player_notices_that_its_own_loop_was_held_up(origin: Origin) -> None:
     async with Player(origin.url) as player, asyncio.timeout(8):
         video = await player.open()
