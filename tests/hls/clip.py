@@ -129,7 +129,7 @@ class Origin:
 
     async def _until(self, count: int) -> None:
         wanted = min(count, len(self.clip.parts))
-        while self._count < wanted:  # uvloop counts whole milliseconds, so a sleep may end a little early.
+        while self._count < wanted:  # noqa: ASYNC110 - uvloop's sleep may end a millisecond early.
             await asyncio.sleep(self.began + wanted * PART_S - time.monotonic())
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tests.hls.clip import FPS, PART_S, PARTS, Origin, clip
 from tests.hls.player import HELD_UP_S, LOOK_S, FollowError, Player
+from tests.server.waiting import becomes
 
 
 @pytest_asyncio.fixture
@@ -59,8 +60,7 @@ async def test_player_ends_with_the_stream() -> None:
 async def test_origin_whose_sleep_ends_early_answers_when_the_part_is_there(origin: Origin) -> None:
     async with Player(origin.url) as player, asyncio.timeout(8):
         answer = asyncio.create_task(player.get(origin.url.replace("index.m3u8", "p8.2.m4s")))
-        while not origin.requests:
-            await asyncio.sleep(0)
+        await becomes(lambda: origin.requests)
         origin.began += PART_S / 4  # The sleep was for the former time.
         assert (await answer).content == clip().parts[8 * PARTS + 2]
 
