@@ -54,8 +54,9 @@ def _answered(client: Client, row: str) -> int:
     return int(answer.status_code)
 
 
-PAGES = [row for row in TABLE if not row.endswith(".pdf") and " /api/" not in row]
-API = [row for row in TABLE if " /api/" in row]
+WITHOUT_PDF = [row for row in TABLE if not row.endswith(".pdf")]  # test_reports.py makes them.
+PAGES = [row for row in WITHOUT_PDF if " /api/" not in row]
+API = [row for row in WITHOUT_PDF if " /api/" in row]
 PARTS = {
     **{f"pages {number}": PAGES[number - 1 :: 3] for number in (1, 2, 3)},
     **{f"API {number}": API[number - 1 :: 2] for number in (1, 2)},

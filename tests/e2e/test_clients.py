@@ -353,6 +353,7 @@ def test_a_refused_publisher_ends_at_once_and_is_recorded_with_the_reason(
 
 
 @pytest.mark.journey
+@pytest.mark.slow("encoders publish in real time")
 def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProcess, keys: Keys, clip: Path) -> None:
     with on_air(server, keys["busy"], clip) as (_, live):
         second = subprocess.run(publishing(clip, key_url(keys["busy"], server.rtmp)), timeout=30, capture_output=True)

@@ -11,7 +11,6 @@ from tests.server_process import ServerProcess
 
 
 @pytest.mark.journey
-@pytest.mark.slow("the worker looks for messages every few seconds")
 def test_test_message_shows_its_delivery_result_on_the_page(page: Page, server: ServerProcess) -> None:
     with http_receiver() as ntfy:
         page.goto(f"{server.http}/alerts/services/create")
