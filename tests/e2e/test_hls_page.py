@@ -45,15 +45,8 @@ GREYS: Final = 8
 """The greys repeat after so many seconds."""
 DARKEST, GREY_STEP = 40, 25
 
-LATE: Final = (
-    "bufferStalledError",
-    "bufferNudgeOnStall",
-    "levelLoadTimeOut",
-    "fragLoadTimeOut",
-    "bufferSeekOverHole: fragment loaded with buffer holes, seeking from 0 to",
-)
-"""The errors of hls.js that a busy machine or a silent network causes. The last: it jumps from 0 to its first picture
-if it is informed of that 0.2 s late. Any other hole is a fault of the media."""
+LATE: Final = ("bufferStalledError", "bufferNudgeOnStall", "levelLoadTimeOut", "fragLoadTimeOut")
+"""The errors of hls.js that a busy machine or a silent network causes."""
 EXCUSE_S: Final = 0.25
 """Part of the buffer of players of low latency. Playback may stall if the machine stood still for longer."""
 

@@ -34,6 +34,8 @@ IN_BROWSER = ("h264-aac", "av1-opus")
 """Chromium as Debian has it decodes no HEVC in software."""
 LEAST_S = 3
 """Of a clip, which a player gets though it comes late on a busy machine: from a keyframe on, to the end."""
+BEGIN = "bufferSeekOverHole: fragment loaded with buffer holes, seeking from 0 to"
+"""An error of hls.js, if a busy machine informs it of its first picture 0.2 s late. Any other hole is a fault."""
 APART_MS = 1
 """What a packet's time may be off the one that RTMP had."""
 
@@ -271,5 +273,5 @@ def test_the_watch_page_plays_to_the_end(rounds: Rounds, clip: str) -> None:
     """By low latency; as long as something comes, hls.js finds no fault."""
     shown = rounds.shown[clip]
     assert any("_HLS_part=" in url for url in shown["asked"])
-    assert [error for error in shown["errors"] if not error.startswith(LATE)] == []
+    assert [error for error in shown["errors"] if not error.startswith((*LATE, BEGIN))] == []
     assert shown["watched_s"] > LEAST_S
