@@ -202,6 +202,9 @@ class Deadlines:
     ends. Clients with large buffers have everything long before."""
     most_back_s: float = 4 * 3600.0
     """The same, paused or not, from when everything was sent."""
+    next_item_s: float = 1.0
+    """From the refusal of a play to the connection's end, if it plays nothing else. A player may wait for the answer
+    before it asks for the playlist's next item, so this is longer than a usual round trip."""
     linger_s: float = 1.5
     """From a refusal's status to the server's own close, so that the client can read it and close first."""
     pause_s: float = 3600.0

@@ -34,8 +34,6 @@ from ingest.server.vod.playback import Playback
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_S: Final = 0.1
-"""From the refusal of what a connection asked to play, and plays nothing else, to its end."""
 MOST_REFUSALS: Final = 16
 """One after the other, with nothing played between them."""
 
@@ -249,11 +247,11 @@ class Control(ApplicationSide):
     def _refuse_play(self, request: Request, code: str, description: str) -> None:
         """An item of a playlist is passed over; what a play2 wanted leaves what plays.
 
-        Else it was the only one, and the connection ends, as librtmp would wait for ever. But what the client has sent
-        meanwhile is read before, as it may be the next item: some of these, not any number.
+        Else it was the only one, and the connection ends, as librtmp would wait for ever. Before that the client may
+        ask for the next item, but not for any number of them.
         """
         connection, stream_id, now = self.connection, request.stream_id, self.connection.loop.time()
-        rtmp = connection.rtmp
+        rtmp, wait_s = connection.rtmp, connection.server.config.deadlines.next_item_s
         rtmp.reject_play(request.request_id, code, description)
         stream = rtmp.streams.get(stream_id)
         is_item = stream is not None and stream.state is StreamState.PLAYING
@@ -265,7 +263,7 @@ class Control(ApplicationSide):
             if len(self.refusals) == MOST_REFUSALS:
                 connection.end(*self.refusals[-1])
                 return
-            connection.loop.call_later(REFUSAL_S, self._end_refused, len(self.refusals))
+            connection.loop.call_later(wait_s, self._end_refused, len(self.refusals))
         connection.after_decision(now)
 
     def _end_refused(self, count: int) -> None:

@@ -132,7 +132,8 @@ APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": N
 @asynccontextmanager
 async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> AsyncIterator[RtmpServer]:
     """Run a media node with these fields of its ServerConfig. `grace_s` is for its stop."""
-    usual: dict[str, Any] = {"rtmp": ("127.0.0.1", 0), "deadlines": Deadlines(sweep_s=0.05, linger_s=0.2)}
+    deadlines = Deadlines(sweep_s=0.05, next_item_s=0.1, linger_s=0.2)
+    usual: dict[str, Any] = {"rtmp": ("127.0.0.1", 0), "deadlines": deadlines}
     server = RtmpServer(APPLICATION, ServerConfig(node=node, **(usual | config)))
     await server.start()
     try:

@@ -16,7 +16,7 @@ from ingest.server import node as node_module
 from tests.server.app import ScriptedApp
 from tests.server.clients import Stage
 
-QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
+QUICK = Deadlines(sweep_s=0.02, next_item_s=0.1, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
 
 TICK_S = 0.05

@@ -1,5 +1,6 @@
 """Playlists (section 7.2.2.1) of live streams and recordings: item after item, what is missing, and the end."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,15 @@ from ingest.rtmp import events
 from ingest.rtmp.messages.control import UserControl
 from tests.server.app import Instance, Message, ScriptedApp
 from tests.server.clients import Stage, Viewer
+from tests.server.conftest import OnStage
 from tests.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.server.plays.test_switching import refreshing_camera
 from tests.server.recorded.conftest import made, write
 
 NOT_FOUND = "NetStream.Play.StreamNotFound"
+HOUR = 3600.0
+FAR_S = 0.15
+"""A round trip to another continent."""
 
 
 def ends(app: ScriptedApp) -> list[str]:
@@ -125,9 +130,10 @@ async def test_playlist_with_a_missing_last_item_reports_it_and_ends(app: Script
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_playlist_with_missing_first_items_starts_at_the_first_present_one(
-    app: ScriptedApp, stage: Stage, at_once: bool
+    app: ScriptedApp, on_stage: OnStage, at_once: bool
 ) -> None:
     app.refuse("play", NOT_FOUND, "Not here.", "lost", "gone")
+    stage = await on_stage(next_item_s=HOUR)
     await stage.camera("two")
     viewer = await stage.viewer()
     for number, name in enumerate(("lost", "gone", "two")):
@@ -136,6 +142,7 @@ async def test_playlist_with_missing_first_items_starts_at_the_first_present_one
             await viewer.flush()
             missing = min(number + 1, 2)
             await viewer.wait_until(lambda missing=missing: viewer.codes.count(NOT_FOUND) == missing)  # type: ignore[misc]
+            await asyncio.sleep(FAR_S)
     await viewer.flush()
     await viewer.status("NetStream.Play.Start")
     assert viewer.codes == [NOT_FOUND, NOT_FOUND, "NetStream.Play.Start"]
