@@ -7,6 +7,7 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.rtmp.messages.control import UserControl
+from ingest.server import Deadlines
 from tests.server.app import Instance, Message, ScriptedApp
 from tests.server.clients import Stage, Viewer
 from tests.server.conftest import OnStage
@@ -133,6 +134,7 @@ async def test_playlist_with_missing_first_items_starts_at_the_first_present_one
     app: ScriptedApp, on_stage: OnStage, at_once: bool
 ) -> None:
     app.refuse("play", NOT_FOUND, "Not here.", "lost", "gone")
+    assert Deadlines().next_item_s > FAR_S
     stage = await on_stage(next_item_s=HOUR)
     await stage.camera("two")
     viewer = await stage.viewer()
