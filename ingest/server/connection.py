@@ -22,7 +22,7 @@ class Connection(PublisherConnection):
     __slots__ = (
         *("_backlog", "_batching", "_greeted", "_is_read_once", "_ping_timestamp", "_reading_paused"),
         *("has_activity", "last_received", "limits", "next_check_at", "ping_sent", "pinged_at", "read_fd"),
-        *("ready_since", "rtmp"),
+        *("ready_since", "refusals", "refused_at", "rtmp"),
     )
 
     rtmp: ServerConnection
@@ -40,6 +40,10 @@ class Connection(PublisherConnection):
         """When S0, S1 and S2 were written."""
         self.has_activity = False
         """Without publishing or playing: it calls procedures, or shares objects."""
+        self.refusals: list[Ending] = []
+        """Of plays, one after the other, since the connection has played something."""
+        self.refused_at = 0.0
+        """When the last of them was."""
         self.ping_sent: float | None = None
         """When the peer was asked for a sign of life."""
         self.pinged_at = self.opened

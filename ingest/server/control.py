@@ -39,7 +39,7 @@ MOST_REFUSALS: Final = 16
 
 
 class Control(ApplicationSide):
-    __slots__ = ("_accepted", "_has_unknown_message", "calls", "objects", "refusals")
+    __slots__ = ("_accepted", "_has_unknown_message", "calls", "objects")
 
     connection: Connection
 
@@ -47,8 +47,6 @@ class Control(ApplicationSide):
         super().__init__(connection)
         self.objects = objects
         self.calls = Calls(connection, self.put)
-        self.refusals: list[Ending] = []
-        """Of plays, one after the other, since the connection has played something."""
         self._accepted = False
         self._has_unknown_message = False
 
@@ -103,8 +101,8 @@ class Control(ApplicationSide):
             return Ending("tcp_reset", "Closed during the handshake.")
         if self.driver is None:
             return Ending("tcp_reset", "Closed before connect.")
-        if self.refusals:
-            return self.refusals[-1]
+        if connection.refusals:
+            return connection.refusals[-1]
         if self.had_session and all(session.is_complete for session in connection.sessions.values()):
             return Ending("client_unpublish", "The client ended its sessions and closed.")
         return super().peer_ending()
@@ -198,7 +196,7 @@ class Control(ApplicationSide):
         connection.collect_statuses(now)
 
     def begin(self, session: AnySession, now: float) -> None:
-        self.refusals.clear()
+        self.connection.refusals.clear()
         super().begin(session, now)
 
     def _stream_stop(self, message: Message) -> None:
@@ -247,11 +245,11 @@ class Control(ApplicationSide):
     def _refuse_play(self, request: Request, code: str, description: str) -> None:
         """An item of a playlist is passed over; what a play2 wanted leaves what plays.
 
-        Else it was the only one, and the connection ends, as librtmp would wait for ever. Before that the client may
-        ask for the next item, but not for any number of them.
+        Else it was the only one, and the connection ends (see CHECKS of deadlines.py), as librtmp would wait for ever.
+        Before that the client may ask for the next item, but not for any number of them.
         """
         connection, stream_id, now = self.connection, request.stream_id, self.connection.loop.time()
-        rtmp, wait_s = connection.rtmp, connection.server.config.deadlines.next_item_s
+        rtmp = connection.rtmp
         rtmp.reject_play(request.request_id, code, description)
         stream = rtmp.streams.get(stream_id)
         is_item = stream is not None and stream.state is StreamState.PLAYING
@@ -259,18 +257,12 @@ class Control(ApplicationSide):
             rtmp.send_user_control(UserControl.STREAM_EOF, stream_id)
             rtmp.send_status(stream_id, *STOPPED)
         if not (is_item or connection.sessions):
-            self.refusals.append(Ending("rejected", f"{code}: {description}"))
-            if len(self.refusals) == MOST_REFUSALS:
-                connection.end(*self.refusals[-1])
+            connection.refused_at = now
+            connection.refusals.append(Ending("rejected", f"{code}: {description}"))
+            if len(connection.refusals) == MOST_REFUSALS:
+                connection.end(*connection.refusals[-1])
                 return
-            connection.loop.call_later(wait_s, self._end_refused, len(self.refusals))
         connection.after_decision(now)
-
-    def _end_refused(self, count: int) -> None:
-        """Unless something was asked for since."""
-        connection = self.connection
-        if len(self.refusals) == count and not self.requests:
-            connection.end(*self.refusals[-1])
 
     def _public_name(self, path: str) -> str:
         return path.removeprefix(f"{self.caller.app}/")

@@ -55,6 +55,8 @@ def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
         due = connection.last_received + deadlines.ping_after_s
     if connection.ready_since is None:
         due = min(due, connection.opened + deadlines.handshake_s)
+    if connection.refusals:
+        due = min(due, connection.refused_at + deadlines.next_item_s)
     if connection.idle_since is not None and not connection.sessions and not connection.has_activity:
         due = min(due, connection.idle_since + _idle_limit(connection, deadlines))
     for session in connection.sessions.values():
@@ -128,6 +130,13 @@ def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> None
     connection.end("idle_timeout", f"No whole handshake within {deadlines.handshake_s:g} s.", linger_s=0)
 
 
+def _no_next_item(connection: Connection, deadlines: Deadlines, now: float) -> None:
+    if not connection.refusals or connection.control.requests:
+        return
+    if now - connection.refused_at >= deadlines.next_item_s:
+        connection.end(*connection.refusals[-1])
+
+
 def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
     that are gone. Who was not let in by `connect` has no such time."""
@@ -197,6 +206,7 @@ CHECKS: tuple[Callable[[Connection, Deadlines, float], None], ...] = (
     _window,
     _rates,
     _handshake,
+    _no_next_item,
     _nothing_asked,
     silent_publisher,
     _players,

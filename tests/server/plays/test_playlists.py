@@ -163,6 +163,24 @@ async def test_playlist_of_missing_items_only_closes_the_connection(app: Scripte
     assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
 
 
+async def test_refusal_after_a_play_has_its_whole_time_for_the_next_item(app: ScriptedApp, on_stage: OnStage) -> None:
+    app.refuse("play", NOT_FOUND, "Not here.", "lost")
+    limit_s = 0.4
+    stage = await on_stage(next_item_s=limit_s, linger_s=0)
+    viewer, now = await stage.viewer(), asyncio.get_running_loop().time
+    await viewer.ask("play", "lost")
+    await viewer.status(NOT_FOUND)
+    await viewer.ask("play", "one")
+    await viewer.status("NetStream.Play.Start")
+    await viewer.ask("closeStream")
+    await asyncio.sleep(FAR_S)
+    asked_at = now()
+    await viewer.ask("play", "lost")
+    await viewer.wait_closed()
+    assert viewer.codes.count(NOT_FOUND) == 2
+    assert now() - asked_at >= limit_s
+
+
 async def test_repeated_plays_of_a_missing_name_are_cut_off_after_16_requests(app: ScriptedApp, stage: Stage) -> None:
     app.refuse("play", NOT_FOUND, "Not here.", "lost")
     viewer = await stage.viewer()
