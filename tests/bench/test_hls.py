@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from statistics import quantiles
 
 import httpx
 import pytest
@@ -67,7 +68,7 @@ async def test_each_viewer_gets_each_part(origin: Origin) -> None:
 async def test_late_answers_are_measured_separately_from_punctual_ones(
     origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each second answer to the same request waits."""
+    """Each second answer to the same request waits: a busy machine delays both halves, and keeps them apart."""
     until, asked = Origin._until, [0]
 
     async def late(self: Origin, count: int) -> None:
@@ -78,8 +79,8 @@ async def test_late_answers_are_measured_separately_from_punctual_ones(
     monkeypatch.setattr(Origin, "_until", late)
     found = await watched(origin.url)
     assert found.errors == []
-    assert len([each for each in found.late_ms if each >= 80]) > 20
-    assert len([each for each in found.late_ms if each < 80]) > 20
+    punctual, _, late_one = quantiles(found.late_ms, n=4)
+    assert late_one - punctual >= 80
 
 
 def test_part_lateness_counts_from_the_first_report_of_it_or_a_later_one() -> None:
