@@ -79,8 +79,9 @@ async def test_late_answers_are_measured_separately_from_punctual_ones(
     monkeypatch.setattr(Origin, "_until", late)
     found = await watched(origin.url)
     assert found.errors == []
-    punctual, _, late_one = quantiles(found.late_ms, n=4)
-    assert late_one - punctual >= 80
+    assert len(found.late_ms) > 80
+    punctual_ms, _, late_ms = quantiles(found.late_ms, n=4)
+    assert late_ms - punctual_ms >= 80
 
 
 def test_part_lateness_counts_from_the_first_report_of_it_or_a_later_one() -> None:
